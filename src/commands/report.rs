@@ -27,8 +27,8 @@ use transcript::problem::Problem;
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Of logs, the page has an overview, all sessions, the recorded compactions, and memory directories that are there. --tune,
---compare, --memories and --notes add the views that take longer; --all adds them all.
+Of logs, the page has an overview, all sessions, the recorded compactions, a comparison with a second policy, and memory
+directories that are there. --tune, --memories and --notes add the views that take longer; --all adds them all.
 
 The page is one file that loads nothing: it can be mailed, archived and opened without a network. It holds figures, and names
 of sessions, projects, tools, models and files, but no sentence of a log: of memories and notes it shows title, type, project,
@@ -54,16 +54,9 @@ pub struct ReportArgs {
     /// Add the sweep of thresholds: what to set, with evidence. As `tune` without options.
     #[arg(long, help_heading = "Views")]
     pub tune: bool,
-    /// Add a comparison with a second policy: a preset or a file, as for --policy [default: never].
-    #[arg(
-        long,
-        value_name = "NAME|FILE",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "never",
-        help_heading = "Views"
-    )]
-    pub compare: Option<String>,
+    /// The second policy of the comparison: a preset or a file, as for --policy.
+    #[arg(long, value_name = "NAME|FILE", default_value = "never", help_heading = "Views")]
+    pub compare: String,
     /// Add the memories that `memory extract` finds in the logs. Nothing is written to a memory directory.
     #[arg(long, help_heading = "Views")]
     pub memories: bool,
@@ -90,11 +83,6 @@ pub struct ReportArgs {
 impl ReportArgs {
     fn wants_tune(&self) -> bool {
         self.tune || self.all
-    }
-
-    /// Returns the policy to compare with.
-    fn compared_policy(&self) -> Option<&str> {
-        self.compare.as_deref().or(self.all.then_some("never"))
     }
 
     fn wants_memories(&self) -> bool {
@@ -238,25 +226,20 @@ fn read_content(args: &ReportArgs, paths: &[PathBuf], found: &ReportInputs) -> R
     for file in &found.notes {
         content.notes.push(read_notes_file(file)?);
     }
-    content.absent = absent_views(&content);
+    if has_logs_to_read(found) {
+        content.absent = absent_views(&content);
+    }
     Ok((content, problems))
 }
 
-/// Says of every view that nothing was found for how to get it.
+/// Says of every view of logs that was not asked for how to get it.
 fn absent_views(content: &PageContent) -> Vec<AbsentView> {
-    let has_comparison = content.runs.iter().any(|run| run.compare.is_some());
     let options = [
         (
             "tune",
             content.tunes.is_empty(),
             "--tune",
             "which threshold to set, with evidence",
-        ),
-        (
-            "compare",
-            !has_comparison,
-            "--compare",
-            "what compaction saves and what it loses",
         ),
         (
             "memories",

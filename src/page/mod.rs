@@ -208,7 +208,7 @@ pub fn render_page(mut content: PageContent) -> String {
         "columns": rounds::column_names(),
         "with_text": content.with_text,
         "absent": absent.collect::<Map<_, _>>(),
-        "overview": content.overview.map(|overview| mask_secrets(overview::pack_usage(overview))),
+        "overview": content.overview.map(mask_secrets),
         "runs": runs,
         "audits": lists_to_columns(content.audits, "boundaries"),
         "tunes": lists_to_columns(split_by_window(content.tunes), "points"),

@@ -1,7 +1,8 @@
 //! The first view: what was spent on what. From recorded usage where there is any, else from a replay.
 
 use crate::page::PageReplay;
-use crate::page::pack;
+use crate::page::pack::{PackedField, pack_columns};
+use crate::page::private::shorten_title;
 use crate::page::rounds::PageTally;
 use crate::usage::cells::UsageCell;
 use crate::usage::session::SessionReport;
@@ -12,17 +13,6 @@ use transcript::problem::ProblemKind;
 
 /// Most problems that are listed one by one.
 const MAX_LISTED_PROBLEMS: usize = 200;
-
-/// Puts the rows of recorded usage into columns.
-pub fn pack_usage(mut overview: Json) -> Json {
-    if let Some(Json::Object(usage)) = overview.get_mut("usage") {
-        for rows in usage.values_mut() {
-            let list = rows.take();
-            *rows = pack::rows_to_columns(list.as_array().map_or(&[][..], Vec::as_slice), &["is_titled"]);
-        }
-    }
-    overview
-}
 
 /// Recorded usage: the document of `stats`, and its rows by day, model and project where they are known.
 pub fn overview_from_stats(document: &Json, rows: &[(&str, Vec<Json>)]) -> Json {
@@ -52,40 +42,57 @@ pub fn overview_from_stats(document: &Json, rows: &[(&str, Vec<Json>)]) -> Json 
     overview.into()
 }
 
-/// A session with an API call of its own.
-pub fn session_json(session: &SessionReport) -> Json {
-    let window = (session.occupancy.rounds > 0).then_some(session.occupancy.peak);
-    json!({
-        "session": session.id,
-        "title": session.title.masked(),
-        "is_titled": session.title.is_given,
-        "coding_agent": session.coding_agent,
-        "project": session.project,
-        "first_time": session.times.and_then(|times| format_time(times.0)),
-        "last_time": session.times.and_then(|times| format_time(times.1)),
-        "prompts": session.prompts,
-        "peak": window,
-        "auto": session.boundaries.auto,
-        "manual": session.boundaries.manual,
-        "micro": session.boundaries.micro,
-    })
+/// Recorded usage for a reader to choose from: the sessions that count, and cells of one session, day and model each. Costs are
+/// in billionths of a dollar, so that sums of many cells are exact.
+pub fn usage_columns<'s>(sessions: impl Iterator<Item = &'s SessionReport> + Clone, cells: &[UsageCell]) -> Json {
+    let of_sessions: [PackedField<'_, SessionReport>; 11] = [
+        ("session", |row| json!(row.id)),
+        ("title", |row| json!(page_title(row))),
+        (WHOLE_TITLE, |row| json!(row.title.masked())),
+        ("project", |row| json!(row.project)),
+        ("first_time", |row| {
+            json!(row.times.and_then(|times| format_time(times.0)))
+        }),
+        ("last_time", |row| {
+            json!(row.times.and_then(|times| format_time(times.1)))
+        }),
+        ("prompts", |row| json!(row.prompts)),
+        ("peak", |row| {
+            json!((row.occupancy.rounds > 0).then_some(row.occupancy.peak))
+        }),
+        ("auto", |row| json!(row.boundaries.auto)),
+        ("manual", |row| json!(row.boundaries.manual)),
+        ("micro", |row| json!(row.boundaries.micro)),
+    ];
+    let of_cells: [PackedField<'_, UsageCell>; 10] = [
+        ("at", |row| json!(row.session)),
+        ("day", |row| json!(row.day)),
+        ("model", |row| json!(row.model)),
+        ("calls", |row| json!(row.sums.responses)),
+        ("sub_calls", |row| json!(row.sums.subagent_responses)),
+        ("unpriced", |row| json!(row.sums.unpriced)),
+        ("sent", |row| {
+            let sums = &row.sums;
+            json!(sums.input + sums.cache_read + sums.write_5m + sums.write_1h)
+        }),
+        ("cached", |row| json!(row.sums.cache_read)),
+        ("output", |row| json!(row.sums.output)),
+        ("cost_nano", |row| {
+            json!(u64::try_from(row.sums.cost / 1_000).unwrap_or(u64::MAX))
+        }),
+    ];
+    json!({"sessions": pack_columns(sessions, &of_sessions), "cells": pack_columns(cells.iter(), &of_cells)})
 }
 
-/// Calls of a session on one day with one model. The cost is in billionths of a dollar, so that sums of many rows are exact.
-pub fn cell_json(cell: &UsageCell) -> Json {
-    let sums = &cell.sums;
-    json!({
-        "at": cell.session,
-        "day": cell.day,
-        "model": cell.model,
-        "calls": sums.responses,
-        "sub_calls": sums.subagent_responses,
-        "unpriced": sums.unpriced,
-        "sent": sums.input + sums.cache_read + sums.write_5m + sums.write_1h,
-        "cached": sums.cache_read,
-        "output": sums.output,
-        "cost_nano": u64::try_from(sums.cost / 1_000).unwrap_or(u64::MAX),
-    })
+/// The column of titles that a page without texts has not.
+pub const WHOLE_TITLE: &str = "whole_title";
+
+/// The title of a session, cut after its first words if nobody gave it.
+fn page_title(session: &SessionReport) -> String {
+    match session.title.is_given {
+        true => session.title.masked(),
+        false => shorten_title(&session.title.masked()),
+    }
 }
 
 /// What a replay comes to.

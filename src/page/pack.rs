@@ -61,6 +61,18 @@ pub fn rows_to_columns(rows: &[Json], leave_out: &[&str]) -> Json {
     json!({"rows": rows.len(), "columns": packed.collect::<Map<_, _>>()})
 }
 
+/// A column: its name, and how to get its value from a row.
+pub type PackedField<'n, R> = (&'n str, fn(&R) -> Json);
+
+/// Rows as columns, as [`rows_to_columns`] gives them, one column at a time: there may be many rows.
+pub fn pack_columns<'r, R: 'r>(rows: impl Iterator<Item = &'r R> + Clone, fields: &[PackedField<'_, R>]) -> Json {
+    let packed = fields.iter().map(|(name, value)| {
+        let cells = rows.clone().map(value).collect::<Vec<_>>();
+        ((*name).to_owned(), pack_values(&cells.iter().collect::<Vec<_>>()))
+    });
+    json!({"rows": rows.clone().count(), "columns": packed.collect::<Map<_, _>>()})
+}
+
 fn pack_values(cells: &[&Json]) -> Json {
     if let Some(first) = cells.first().filter(|first| cells.iter().all(|cell| cell == *first)) {
         return json!({"all": first});
@@ -145,6 +157,11 @@ mod tests {
             "tokens": [1, 2, 3, 4, 5],
         }});
         assert_eq!(rows_to_columns(&rows, &["version"]), expected);
+        let fields: [PackedField<'_, Json>; 2] = [
+            ("name", |row| row["name"].clone()),
+            ("tokens", |row| row["tokens"].clone()),
+        ];
+        assert_eq!(pack_columns(rows.iter(), &fields), expected);
         assert_eq!(rows_to_columns(&rows, &[])["columns"]["version"], json!({"all": 1}));
     }
 }

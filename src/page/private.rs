@@ -2,6 +2,7 @@
 //! times and counts stay. A title that is taken from what was said is shortened, so that no sentence is left of it.
 
 use crate::page::PageContent;
+use crate::page::overview::WHOLE_TITLE;
 use serde_json::Value as Json;
 
 /// What a page without texts shows of a memory.
@@ -31,12 +32,15 @@ const MOST_SIGNS: usize = 12;
 /// Takes the texts of logs out of everything that is shown.
 pub fn hide_texts(content: &mut PageContent) {
     if let Some(overview) = &mut content.overview {
-        for session in rows_mut(&mut overview["usage"]["sessions"]) {
-            if session["is_titled"] != true {
-                shorten(session);
-            }
+        // A document of `stats` has no usage to choose from, and must not get any.
+        if let Some(Json::Object(columns)) = overview.pointer_mut("/usage/sessions/columns") {
+            columns.remove(WHOLE_TITLE);
         }
-        rows_mut(&mut overview["sessions"]).for_each(shorten);
+        overview
+            .get_mut("sessions")
+            .into_iter()
+            .flat_map(rows_mut)
+            .for_each(shorten);
     }
     for run in &mut content.runs {
         run.sessions.iter_mut().for_each(shorten);
@@ -139,9 +143,10 @@ mod tests {
         let memory =
             json!({"type": "feedback", "title": said, "hook": said, "body": said, "file": "x.md", "confidence": 0.5});
         let mut content = PageContent {
-            overview: Some(json!({"usage": {"sessions": [
-                {"title": said, "is_titled": false}, {"title": "Orchard", "is_titled": true},
-            ]}, "sessions": [{"title": said}]})),
+            overview: Some(
+                json!({"usage": {"sessions": {"rows": 1, "columns": {"title": ["Orchard"], "whole_title": [said]}}},
+                "sessions": [{"title": said}]}),
+            ),
             runs: vec![PageReplay {
                 sessions: vec![json!({"title": said})],
                 boundaries: vec![json!({"text": {"prompts": 3, "missing": {"prompts": [said]}}})],

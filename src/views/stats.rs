@@ -374,13 +374,12 @@ impl<'a> StatsView<'a> {
         let summary = &self.stats.summary;
         // The page groups by day, model and project itself, because its reader chooses from them.
         let mut overview = overview_from_stats(&self.document(), &[]);
-        let sessions = summary.counted_sessions();
-        let sessions = sessions.map(|(_, session)| page::overview::session_json(session));
+        let sessions = summary
+            .counted_sessions()
+            .map(|(_, session)| session)
+            .collect::<Vec<_>>();
         let cells = usage_cells(summary, self.prices);
-        overview["usage"] = json!({
-            "sessions": sessions.collect::<Vec<_>>(),
-            "cells": cells.iter().map(page::overview::cell_json).collect::<Vec<_>>(),
-        });
+        overview["usage"] = page::overview::usage_columns(sessions.iter().copied(), &cells);
         overview
     }
 

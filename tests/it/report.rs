@@ -440,7 +440,8 @@ fn views_are_added_on_request() {
     let logs = text(case("boundary-auto"));
     fixture.run(["report", &logs, "-q"]).success();
     let data = data_of(&fixture.path("report.html"));
-    for view in ["tune", "compare", "memories", "notes"] {
+    assert_eq!(data["runs"][0]["compare"]["policies"][1], "never");
+    for view in ["tune", "memories", "notes"] {
         let why = data["absent"][view].as_str().expect("a reason");
         assert!(why.contains(&format!("backcast report --{view}")), "{why}");
     }
@@ -464,4 +465,7 @@ fn views_are_added_on_request() {
     fixture.run(["replay", &logs, "-q", "--out", "run"]).success();
     let run = fixture.run(["report", "run", "--all"]).ended(2);
     assert!(run.stderr.contains("--all: views are made of logs"), "{}", run.stderr);
+    fixture.run(["report", "run", "-q"]).success();
+    let data = data_of(&fixture.path("run/report.html"));
+    assert_eq!(data["absent"], serde_json::json!({}), "nothing that could be asked for");
 }

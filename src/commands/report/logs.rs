@@ -45,13 +45,10 @@ pub(super) fn read_logs(
     };
     let policies = resolve_policy(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
-    let compared = args.compared_policy();
     let reader = PageReader {
         args,
         auditor: Auditor::new(policies.clone())?,
-        compare: compared
-            .map(|name| Comparison::with_policy(name, &args.policy, &policies))
-            .transpose()?,
+        compare: Comparison::with_policy(&args.compare, &args.policy, &policies)?,
         policies,
         prices,
     };
@@ -64,13 +61,10 @@ pub(super) fn read_logs(
     let mut read = with_logs(input.clone(), needs, |source| reader.read(&source))??;
     content.overview = Some(stats::usage_overview(&read.stats, &reader.prices));
     let name = policy_name(&reader.policies, &args.policy.set);
-    let comparison = reader
-        .compare
-        .as_ref()
-        .map(|compare| read.replay.comparison_report(compare, COMPARED_ROWS).document());
+    let comparison = read.replay.comparison_report(&reader.compare, COMPARED_ROWS).document();
     content
         .runs
-        .push(read.replay.to_page_replay(name, &reader.policies, comparison));
+        .push(read.replay.to_page_replay(name, &reader.policies, Some(comparison)));
     content
         .audits
         .push(audit_document(&reader.auditor, read.audits, &read.audit_problems));
@@ -115,7 +109,7 @@ struct PageReader<'a> {
     policies: PolicySet,
     prices: PriceTable,
     auditor: Auditor,
-    compare: Option<Comparison>,
+    compare: Comparison,
 }
 
 /// What the consumers found out.
@@ -146,7 +140,7 @@ impl PageReader<'_> {
         let replayer = ReplayConsumer {
             policies: &self.policies,
             prices: &self.prices,
-            compare: self.compare.as_ref(),
+            compare: Some(&self.compare),
             summary: run.learn_summary(),
             wants: ReplayWants {
                 working_set: true,

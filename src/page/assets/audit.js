@@ -43,7 +43,7 @@ const VERDICTS = [
   ["as expected", "compactions came where the policy puts them for this version, and no context passed that place"],
   ["lower", "they came earlier: a setting lowered the threshold, or the window was smaller than assumed"],
   ["higher", "contexts passed the place without a compaction: the window was larger than assumed, or automatic compaction was off"],
-  ["no evidence", "no context came near the place"],
+  ["no evidence", "no context came near that place, or the logs do not say how large it was"],
 ];
 const REMARKS = [
   ["grew", "the window was larger after than before"],
@@ -68,11 +68,11 @@ function thresholdSection(thresholds, id) {
   return section(id + "-thresholds", "Thresholds by version",
     "The log does not record thresholds: each lies above the highest context that was not compacted, and is at most the lowest that was.",
     plot,
-    told.length ? smallTable("Thresholds by version, model and window", columns, told.map(cells)) : h("p", {}, "The threshold was not reached in any group."),
+    told.length ? smallTable("Thresholds by version, model and window", columns, told.map(cells)) : h("p", {}, "No group of sessions shows where its threshold lies."),
     told.length ? h("p", { class: "about" }, "Expected: where the policy of the version compacts. Not at: the highest context that was sent on without a compaction. Compacted: automatic compactions, with the lowest, median and highest context that they came at. Too early: those below the expected place.") : null,
     wordList(VERDICTS, (word) => thresholds.some((row) => row.verdict === word)),
     told.length < thresholds.length
-      ? h("details", {}, h("summary", {}, say.several(thresholds.length - told.length, "group") + " that did not reach the threshold"),
+      ? h("details", {}, h("summary", {}, say.several(thresholds.length - told.length, "group") + " without evidence"),
         smallTable("Groups without evidence", columns, thresholds.filter((row) => row.verdict === "no evidence").map(cells)))
       : null);
 }

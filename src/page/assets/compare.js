@@ -17,7 +17,10 @@ function comparePart(run) {
     ["misses_credited", "Misses, credited", say.count], ["mean", "Mean window", say.tokens], ["peak", "Largest window", say.tokens], ["side_calls", "Model calls beside", say.count]];
   const never = (bounds && bounds.never) || {};
   const oracle = (bounds && bounds.oracle) || {};
-  const table = measures.map(([key, title, how]) => [title, how(totals.a[key]), how(totals.b[key]), say.signed(totals.difference[key], how), how(never[key]), known(oracle[key]) ? how(oracle[key]) : say.none]);
+  // The first bound is a policy, too, and may be the one that is compared.
+  const isBound = second === "never";
+  const table = measures.map(([key, title, how]) => [title, how(totals.a[key]), how(totals.b[key]), say.signed(totals.difference[key], how), isBound ? null : how(never[key]), known(oracle[key]) ? how(oracle[key]) : say.none]
+    .filter((cell) => cell !== null));
   const id = "compare-" + run.number;
   // Most sessions never come near a threshold; a row of zeros says nothing.
   const CENT = 10000;
@@ -39,7 +42,6 @@ function comparePart(run) {
       column("a_compactions", "Comp. A", say.count, "Compactions under A"), column("b_compactions", "Comp. B", say.count, "Compactions under B"),
       { title: "Project", kind: "text", value: (row) => rows.get(row, "project"), cell: (row) => pathText(rows.get(row, "project")) },
       column("a_cost_micro_usd", "Cost A", cents), column("b_cost_micro_usd", "Cost B", cents),
-      column("a_misses", "Misses A", say.count), column("b_misses", "Misses B", say.count),
       { title: "Why", kind: "text wrap", value: (row) => [rows.get(row, "why_cost"), rows.get(row, "why_misses")].filter(Boolean).join("; ") },
     ].filter(Boolean).map(of),
   });
@@ -47,8 +49,8 @@ function comparePart(run) {
     h("p", { class: "lead" }, compareSentence(totals, first, second, different.length)),
     h("p", { class: "about" }, "A: ", h("strong", {}, first), " · B: ", h("strong", {}, second), " · ", say.several(totals.sessions, "session"),
       limits && known(limits.sessions_alike) ? ", " + say.count(limits.sessions_alike) + " come out alike" : null, ". Simulated: messages are taken as recorded, whatever a policy dropped."),
-    section(id + "-totals", "Together", "Between two bounds: nothing is ever dropped, and only what later edits need is kept.",
-      smallTable("Totals of both policies", [["", "text"], ["A", "number"], ["B", "number"], ["B − A", "number"], ["Never", "number"], ["Oracle", "number"]], table)),
+    section(id + "-totals", "Together", (isBound ? "B is a bound: nothing is ever dropped." : "Never is a bound: nothing is ever dropped.") + " The oracle is the other one: only what later edits need is kept.",
+      smallTable("Totals of both policies", [["", "text"], ["A", "number"], ["B", "number"], ["B − A", "number"], isBound ? null : ["Never", "number"], ["Oracle", "number"]].filter(Boolean), table)),
     rows.count ? section(id + "-sessions", "Session by session",
       alike ? say.several(alike, "session") + " cost the same to a cent, with as many compactions and misses, and " + (alike === 1 ? "is" : "are") + " not listed." : null,
       differencePlot(rows), different.length ? sessions.element : null) : null);
@@ -60,7 +62,7 @@ function compareSentence(totals, first, second, count) {
   const misses = totals.difference.misses || 0;
   const share = totals.a.cost_micro_usd ? " (" + say.share(Math.abs(cost) / totals.a.cost_micro_usd) + ")" : "";
   if (!count) return h("strong", {}, "No session comes out differently.");
-  return [h("strong", {}, "Under " + second + " these sessions would cost " + (Math.abs(cost) < 5000 ? "as much as" : say.money(Math.abs(cost)) + share + (cost < 0 ? " less than" : " more than")) + " under " + first + ". "),
+  return [h("strong", {}, "Under “" + second + "” these sessions would cost " + (Math.abs(cost) < 5000 ? "as much as" : say.money(Math.abs(cost)) + share + (cost < 0 ? " less than" : " more than")) + " under “" + first + "”. "),
     misses === 0 ? "As many edits would miss lines that are gone. " : say.several(Math.abs(misses), misses < 0 ? "edit fewer" : "edit more", misses < 0 ? "edits fewer" : "edits more") + " would need lines that are gone. ",
     say.several(count, "session differs", "sessions differ") + "."];
 }

@@ -80,9 +80,9 @@ function usageRow(session) {
   return rows ? rows[0] : -1;
 }
 
-// The recorded cost of a whole session, whatever is chosen.
+// Recorded calls and cost of a whole session, whatever is chosen; null if there is no usage of it.
 let wholeCosts = null;
-function recordedCost(session) {
+function recordedSums(session) {
   const at = usageRow(session);
   if (at < 0) return null;
   if (!wholeCosts) {
@@ -97,11 +97,21 @@ function recordedCost(session) {
       wholeCosts.set(key, sums);
     }
   }
-  const sums = wholeCosts.get(at);
+  return wholeCosts.get(at) || null;
+}
+
+function recordedCost(session) {
+  const sums = recordedSums(session);
   return sums ? costOf(sums) : null;
 }
 
-const usageTitle = (at) => (at >= 0 ? usage.sessions.get(at, "title") || "" : "");
+// What recorded usage knows of a session.
+function usageValue(session, name) {
+  const at = usageRow(session);
+  return at < 0 ? null : usage.sessions.get(at, name);
+}
+
+const usageTitle = (at) => (at >= 0 ? usage.sessions.get(at, "whole_title") || usage.sessions.get(at, "title") || "" : "");
 
 // The name of a session: its title, else the beginning of its id.
 const sessionTitle = (session) => usageTitle(usageRow(session)) || String(session).slice(0, 8);

@@ -139,9 +139,10 @@ class SessionView {
         notes ? [" · ", h("a", { href: "#notes/" + encodeURIComponent(this.session) }, "notes")] : null),
       runPicker(run, (one) => sessionPlace(one, this.session)),
       figures([
-        ["Calls", say.count(get("calls")), get("subagent_calls") ? say.count(get("subagent_calls")) + " of sub-agents" : null],
+        ["Calls", say.count((recordedSums(this.session) || { calls: get("calls") }).calls), get("subagent_calls") ? say.count(get("subagent_calls")) + " of sub-agents" : null],
         ["Turns", say.count(get("turns"))],
-        ["Largest window", say.tokens(get("peak")), "mean " + say.tokens(get("mean"))],
+        usage ? ["Largest window", say.tokens(usageValue(this.session, "peak")), say.tokens(get("peak")) + " simulated, mean " + say.tokens(get("mean"))]
+          : ["Largest window", say.tokens(get("peak")), "mean " + say.tokens(get("mean"))],
         ["Compactions", say.count(get("compactions")), say.count(get("recorded_compactions")) + " recorded"],
         get("micro") ? ["Micro-compactions", say.count(get("micro")), say.tokens(get("saved_tokens")) + " saved"] : null,
         known(get("misses")) ? ["Misses", say.range(get("misses_credited"), get("misses")), "of " + say.count(get("uses")) + " edits"] : null,

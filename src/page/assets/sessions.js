@@ -36,6 +36,10 @@ function viewSessions(parts) {
     const found = fieldColumn(all, name, title, how, about);
     return found && { ...found, value: (at) => found.value(rows[at]), cell: (at) => found.cell(rows[at]) };
   };
+  // Recorded usage counts calls that a replay leaves out: those of rewound branches, and of the client for itself.
+  const recordedColumn = (title, how, about, value) => ({ title, about, kind: "number", value: (at) => value(id(at)), cell: (at) => how(value(id(at))) });
+  const calls = (session) => (recordedSums(session) || { calls: null }).calls;
+  const compacted = (session) => (usageValue(session, "auto") || 0) + (usageValue(session, "manual") || 0);
   const begun = (at) => all.get(rows[at], "first_time");
   const table = new Table({
     caption: "Sessions",
@@ -54,9 +58,15 @@ function viewSessions(parts) {
         title: "Window", kind: "text", about: "The window of the main agent over its calls; lines are simulated boundaries", value: (at) => all.get(rows[at], "peak"),
         cell: (at) => windowSpark(run, rows[at]),
       },
-      column("calls", "Calls", say.count, "Calls of the conversation, sub-agents included"),
-      column("peak", "Peak", say.tokens, "Largest window of the main agent"),
-      column("recorded_compactions", "Recorded", say.count, "Boundaries that the log has"),
+      ...(usage ? [
+        recordedColumn("Calls", say.count, "API calls, sub-agents included", calls),
+        recordedColumn("Peak", say.tokens, "Largest window of the main agent", (session) => usageValue(session, "peak")),
+        recordedColumn("Recorded", say.count, "Compactions that the log has, automatic and by hand", compacted),
+      ] : [
+        column("calls", "Calls", say.count, "Calls of the conversation, sub-agents included"),
+        column("peak", "Peak", say.tokens, "Largest window of the main agent"),
+        column("recorded_compactions", "Recorded", say.count, "Boundaries that the log has"),
+      ]),
       column("compactions", "Simulated", say.count, "Boundaries that the policy makes"),
       column("misses", "Misses", say.count, "Edits of what was no longer in the window, files that came back not credited"),
       usage ? column("cost_micro_usd", "Simulated cost", say.money, "What the conversation costs under the policy") : null,
@@ -65,7 +75,7 @@ function viewSessions(parts) {
   const left = all.count - rows.length;
   return h("div", {}, usage ? h("p", { class: "lead" }, h("strong", {}, say.several(rows.length, "session") + (chosen ? " in this choice." : "."))) : null, choiceBar("sessions"),
     section("session-list", "Sessions",
-      "Recorded compactions and cost; windows, boundaries and misses replayed with policy " + run.name + "." +
+      "Cost, calls, peaks and compactions as recorded; small plots, simulated compactions and misses replayed with policy " + run.name + "." +
         (left && !chosen ? " " + say.several(left, "session") + " without an API call of " + (left === 1 ? "its" : "their") + " own " + (left === 1 ? "is" : "are") + " not listed." : ""),
       runPicker(run, (one) => viewPlace("sessions/" + one.number)), table.element));
 }

@@ -1,7 +1,9 @@
 // A sweep: what each policy costs and loses, which are worth choosing between, which to set.
 
 function viewTune(parts, query) {
-  return h("div", {}, data.tunes.map((tune, number) => tunePart(tune, number, query)));
+  const sweeps = data.tunes.map((tune, number) => tunePart(tune, number, query));
+  // Windows with too few sessions are named last.
+  return h("div", {}, sweeps.filter((sweep) => sweep.matches(".tuned")), sweeps.filter((sweep) => !sweep.matches(".tuned")));
 }
 
 // Windows with fewer sessions than this are named and not drawn.
@@ -18,8 +20,10 @@ const TUNE_WORDS = [
   ["Front", "no other policy beats it in everything"],
 ];
 
+const AGENT_NAMES = { codex: "Codex", opencode: "OpenCode", pi: "Pi" };
+
 function windowTitle(tune) {
-  const agent = tune.coding_agent && tune.coding_agent !== "claude" ? tune.coding_agent + ", " : "";
+  const agent = tune.coding_agent && tune.coding_agent !== "claude" ? (AGENT_NAMES[tune.coding_agent] || tune.coding_agent) + ", " : "";
   return agent + "windows of " + say.count(tune.window_tokens) + " tokens";
 }
 
@@ -95,11 +99,13 @@ const thresholdRows = (rows) => Array.from({ length: rows.count }, (_, row) => r
 
 // Savings and misses over the threshold, one above the other.
 function savingCurve({ tune, rows, chosen, table }) {
-  const order = thresholdRows(rows);
-  const at = (row) => thresholdOf(rows, row);
+  const present = tune.usual_threshold;
+  const at = (row) => thresholdOf(rows, row) || present;
+  // The present policy has its place on the curve, too.
+  const now = Array.from({ length: rows.count }, (_, row) => row).filter((row) => present && rows.get(row, "point") === 0 && known(rows.get(row, "saved_share")));
+  const order = [...thresholdRows(rows), ...now].sort((a, b) => at(a) - at(b));
   const misses = (row) => rows.get(row, "misses_per_100_calls") || 0;
   const saved = (row) => rows.get(row, "saved_share");
-  const present = tune.usual_threshold;
   const label = "Saving and misses of " + say.several(order.length, "threshold") + " from " + say.tokens(at(order[0])) + " to " + say.tokens(at(order[order.length - 1])) + ". The table below has the numbers.";
   const readout = h("p", { class: "readout", "aria-live": "polite" }, "Above: saving. Below: misses per 100 calls. Point at a threshold or use the arrow keys.");
   let picked = -1;
@@ -133,7 +139,7 @@ function savingCurve({ tune, rows, chosen, table }) {
         s("text", { class: "note strong", x: x(place) + (isRight ? -5 : 5), y: top + 4 + down, "text-anchor": isRight ? "end" : "start" }, text));
     };
     if (present) upright(present, "now " + say.tokens(present), "bound", 14);
-    if (chosen >= 0 && at(chosen) && order.includes(chosen)) {
+    if (chosen >= 0 && order.includes(chosen) && !now.includes(chosen)) {
       upright(at(chosen), (tune.verdict === "set" ? "recommended " : "best on all sessions ") + say.tokens(at(chosen)), "limit", 0);
       svg.append(s("circle", { class: "halo hot", cx: x(at(chosen)), cy: y(saved(chosen)), r: 6.5 }));
     }
@@ -164,13 +170,20 @@ function savingCurve({ tune, rows, chosen, table }) {
   return h("figure", {}, box, readout);
 }
 
+// The settings of Codex are TOML, those of the others JSON.
+function pasteText(tune) {
+  if (tune.coding_agent !== "codex") return JSON.stringify(tune.paste, null, 2);
+  return Object.entries(tune.paste).map(([key, value]) => key + " = " + JSON.stringify(value)).join("\n");
+}
+
 function choiceSection(tune, id) {
   const choice = tune.choice;
   if (!choice) return section(id + "-choice", "Verdict", tune.sentence || "No session to choose on.");
   const told = (interval) => say.share(interval.share) + " [" + say.share(interval.low) + ", " + say.share(interval.high) + "]";
   const isSet = tune.verdict === "set";
-  const notes = (tune.client_settings || []).map((one) => h("li", {}, h("code", {}, one.key), ": ", one.note + " (reported, not proven)" + (one.warning ? ". Warning: " + one.warning : "")));
-  const paste = isSet && tune.paste ? JSON.stringify(tune.paste, null, 2) : null;
+  const notes = tune.advice ? tune.advice.map((sentence) => h("li", {}, sentence)) : (tune.client_settings || []).map((one) => h("li", {}, h("code", {}, one.key), ": ", one.note + " (reported, not proven)" + (one.warning ? ". Warning: " + one.warning : "")));
+  const paste = isSet && tune.paste ? pasteText(tune) : null;
+  const into = tune.paste_into && tune.coding_agent !== "claude" ? tune.paste_into : "the client's settings.json";
   return section(id + "-choice", "Verdict", null,
     h("p", { class: isSet ? "verdict good" : "verdict" }, tune.sentence),
     figures([
@@ -180,7 +193,7 @@ function choiceSection(tune, id) {
       ["Folds that agree", choice.folds_that_agree + " of " + choice.folds],
     ]),
     intervalPlot(choice),
-    paste ? h("div", { class: "paste" }, h("p", {}, "To paste into the client's settings.json:"), copyBox(paste)) : null,
+    paste ? h("div", { class: "paste" }, h("p", {}, "To paste into " + into + ":"), copyBox(paste)) : null,
     notes.length ? h("ul", { class: "list" }, notes) : null,
     h("p", { class: "about" }, tune.basis || say.several(tune.policies, "policy", "policies") + " on " + say.several(tune.sessions, "session") + ", of which " + say.count(tune.sessions_that_compact) + " compact under any of them.",
       " A miss is taken to cost $" + tune.miss_cost_usd + "."),

@@ -225,6 +225,21 @@ fn every_view_of_a_folder_is_drawn() {
         let ids = browser.js("const ids = [...document.querySelectorAll('[id]')].map((e) => e.id); return ids.filter((id, at) => ids.indexOf(id) !== at)");
         assert_eq!(ids, json!([]), "{view}");
     }
+    // Without texts the overview of a document is the same.
+    browser.go("#overview");
+    let whole = browser.text("return document.getElementById('main').textContent");
+    fixture
+        .run(["report", &folder.display().to_string(), "-q", "-o", "bare.html"])
+        .success();
+    let bare = fixture.path("bare.html");
+    browser.check_quiet(&page);
+    browser.open(&bare, "#overview");
+    assert_eq!(
+        browser.text("return document.getElementById('main').textContent"),
+        whole
+    );
+    browser.check_quiet(&bare);
+    browser.open(&page, "");
     // A run read from Parquet is drawn as one from CSV.
     for run in [0, 1] {
         browser.go(&format!("#sessions/{run}"));

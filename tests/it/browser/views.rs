@@ -123,6 +123,17 @@ fn the_overview_follows_the_days_and_the_folder_that_are_chosen() {
     browser.wait("return !!document.querySelector('#session-list')");
     assert!(browser.text("return location.hash").contains("project="));
     assert!(text_of(&browser, ".lead").starts_with(&format!("{} session", first["sessions"])));
+    // The table of sessions has the same cost and the same calls.
+    browser.go("#sessions");
+    let summed = |head: &str| {
+        browser.number(&format!(
+            "const at = [...document.querySelectorAll('#session-list thead th')].findIndex((e) => e.textContent.startsWith({}));
+             return [...document.querySelectorAll('#session-list tbody tr')].reduce((sum, row) => sum + Number(row.children[at].textContent.replace(/[$,]/g, '')), 0)",
+            json!(head)
+        ))
+    };
+    assert_eq!(summed("Calls"), exact("responses"));
+    assert!((summed("Cost") - exact("cost_micro_usd") / 1e6).abs() < 0.02);
     // Days: the sum over two halves is the whole.
     let calls = |place: &str| {
         browser.go(place);
@@ -339,7 +350,8 @@ fn a_sweep_shows_its_verdict_its_curve_and_its_columns() {
         let is_set = window["verdict"] == "set";
         let buttons = browser.number(&format!("return document.querySelectorAll('{part} button').length"));
         assert_eq!(buttons > 0.0, is_set, "a button only for a verdict that is sure");
-        for ground in window["grounds"].as_array().expect("grounds") {
+        let said = [&window["grounds"], &window["advice"]];
+        for ground in said.into_iter().filter_map(Value::as_array).flatten() {
             assert!(
                 text_of(&browser, &part).contains(ground.as_str().expect("text")),
                 "{ground}"
