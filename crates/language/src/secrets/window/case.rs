@@ -1,0 +1,293 @@
+//! Whether a value behind a name is a secret: by what it looks like, how it is tied, and what kind of name it is.
+
+use super::super::names::{NameKind, SecretName};
+use super::super::pieces::{Piece, is_unspaced};
+use super::super::shape::{Shape, is_mixed, shape};
+use super::super::{MASK, forms};
+use super::reading::{Reading, Tie};
+use super::words::{COMMON_PASSWORDS, UNITS, UNSPACED_UNITS};
+
+/// Returns whether a piece is a value.
+pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, reading: &Reading) -> bool {
+    if piece.text == MASK || piece.text.chars().any(char::is_whitespace) {
+        return false;
+    }
+    if piece.text.chars().next().is_some_and(is_unspaced) {
+        return is_unspaced_value(name, piece, tie);
+    }
+    let (from, to) = value_range(text, piece, reading.is_equals);
+    let value = &text[from..to];
+    let mut looks = shape(value);
+    if name.kind == NameKind::Login && value.contains(['/', ':']) {
+        return false;
+    }
+    if matches!(looks, Shape::Digits | Shape::Word | Shape::Odd) && is_followed_by_unit(text, to.max(piece.end)) {
+        return false;
+    }
+    if looks == Shape::Prose && is_common_password(value, name, piece, tie) {
+        looks = Shape::Word;
+    }
+    let case = Case {
+        looks,
+        tie,
+        length: value.len(),
+        is_quoted: piece.is_quoted,
+        is_sign: reading.is_equals || piece.gap.is_link,
+        is_equals: reading.is_equals,
+        is_about: reading.is_about,
+        is_adjacent: reading.is_direct,
+        has_digit: value.bytes().any(|byte| byte.is_ascii_digit()),
+        has_hyphen: value.contains('-'),
+        is_flag: name.is_flag,
+        is_small: value.bytes().all(|byte| byte.is_ascii_lowercase()),
+        is_mixed: is_mixed(value),
+    };
+    if !name.is_tail && !name.is_flag && !case.is_sign && tie >= Tie::Linked && looks < Shape::Strong {
+        return false;
+    }
+    if tie < Tie::Direct && looks >= Shape::Hex && looks != Shape::Odd && forms::is_named_id(text, from) {
+        return false;
+    }
+    // `privateKey: jose.KeyLike`: a type and no value.
+    let is_type = value
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
+        && value.contains(|c: char| c == '.' || c.is_ascii_uppercase());
+    if name.is_identifier && !piece.is_quoted && !case.has_digit && is_type {
+        return false;
+    }
+    if name.is_bare_pass && !is_pass_value(text, name, &case) {
+        return false;
+    }
+    let is_spoken = name.is_identifier && (tie < Tie::Direct || !case.is_sign && looks < Shape::Strong);
+    if is_spoken || name.is_folder && (looks < Shape::Strong || tie < Tie::Direct || value.contains(['/', '\\'])) {
+        return false;
+    }
+    case.is_enough_for(name.kind)
+}
+
+/// Returns whether a value behind a bare `pass` is one: tests pass, and code passes arguments.
+fn is_pass_value(text: &str, name: &SecretName, case: &Case) -> bool {
+    let before = text[text.floor_char_boundary(name.start.saturating_sub(60))..name.start].to_lowercase();
+    let has_user = ["user", "login", "admin", "账号", "帳號", "root", "wifi", "wi-fi"]
+        .iter()
+        .any(|word| before.contains(word));
+    let is_odd = matches!(case.looks, Shape::Odd | Shape::Strong | Shape::Random) && case.has_digit;
+    match (case.tie, case.is_sign) {
+        (Tie::Direct, false) => {
+            !case.is_adjacent || is_odd || ["the ", "my ", "our "].iter().any(|word| before.contains(word))
+        }
+        (Tie::Direct, true) => {
+            is_odd
+                && (case.is_mixed
+                    || has_user
+                    || text[name.start..name.end].bytes().all(|byte| byte.is_ascii_lowercase()))
+                || has_user && case.looks >= Shape::Word
+        }
+        (Tie::Linked, false) => is_odd,
+        _ => has_user && is_odd,
+    }
+}
+
+/// A value and how it is tied to a name.
+struct Case {
+    looks: Shape,
+    tie: Tie,
+    length: usize,
+    is_quoted: bool,
+    is_sign: bool,
+    is_equals: bool,
+    is_about: bool,
+    is_adjacent: bool,
+    has_digit: bool,
+    has_hyphen: bool,
+    is_flag: bool,
+    /// Small letters only.
+    is_small: bool,
+    /// Letters, digits and signs, or letters and digits that change often: nothing that names have.
+    is_mixed: bool,
+}
+
+impl Case {
+    /// Returns whether the value is a secret of that kind.
+    fn is_enough_for(&self, kind: NameKind) -> bool {
+        match kind {
+            NameKind::Password | NameKind::Phrase => self.is_password(),
+            NameKind::Token | NameKind::Key => self.is_token(),
+            NameKind::AnyKey => match self.tie {
+                Tie::Direct => {
+                    self.looks == Shape::Random
+                        || self.looks == Shape::Strong && self.length >= 12 && self.has_digit
+                        || self.looks == Shape::Hex && self.length >= 24 && !self.is_sign && !self.is_flag
+                }
+                Tie::Linked => {
+                    self.looks == Shape::Random && self.length >= 20
+                        || self.looks == Shape::Hex && self.length >= 24 && !self.is_sign
+                }
+                _ => self.looks == Shape::Random && self.length >= 20,
+            },
+            NameKind::Pin => self.is_pin(),
+            NameKind::Login => match self.tie {
+                Tie::Direct => self.looks >= Shape::Odd,
+                Tie::Linked => self.looks >= Shape::Strong,
+                _ => self.looks >= Shape::Strong && self.length >= 6,
+            },
+            NameKind::Header => match self.tie {
+                Tie::Direct => self.looks >= Shape::Word && self.length >= 8,
+                Tie::Clause if self.is_adjacent => {
+                    self.looks >= Shape::Strong && self.length >= 10
+                        || self.looks >= Shape::Odd && self.length >= 14
+                        || self.looks == Shape::Hex && self.length >= 16
+                        || self.looks == Shape::Word && self.length >= 16
+                }
+                _ => self.looks == Shape::Random,
+            },
+            NameKind::Cookie => match self.tie {
+                Tie::Direct => {
+                    self.looks >= Shape::Strong && self.length >= 12
+                        || self.looks == Shape::Hex && self.length >= 32 && self.is_equals
+                }
+                Tie::Linked => {
+                    self.looks == Shape::Random && self.length >= 20
+                        || self.looks == Shape::Hex && self.length >= 32 && !self.has_hyphen
+                }
+                _ => self.looks == Shape::Random && self.length >= 24,
+            },
+            NameKind::Signature => self.tie == Tie::Direct && self.length >= 16,
+            NameKind::Wordlist | NameKind::Leet => false,
+        }
+    }
+
+    fn is_password(&self) -> bool {
+        match self.tie {
+            Tie::Direct => match self.looks {
+                Shape::Never | Shape::Prose => false,
+                Shape::Identifier => self.is_quoted || !self.is_sign,
+                Shape::Digits => self.length >= 3,
+                _ => true,
+            },
+            Tie::Linked => match self.looks {
+                Shape::Never | Shape::Prose | Shape::Identifier => false,
+                Shape::Word => self.is_about,
+                Shape::Digits => self.length >= 4,
+                Shape::Hex => self.length >= 12,
+                _ => true,
+            },
+            Tie::Clause => match self.looks {
+                Shape::Odd => (self.is_adjacent || self.is_quoted && self.length >= 6) && self.has_digit,
+                Shape::Digits => self.is_adjacent && self.length >= 5,
+                Shape::Hex => self.is_adjacent && self.length >= 16,
+                looks => looks >= Shape::Strong && (self.is_adjacent || self.is_mixed),
+            },
+            Tie::Near => {
+                self.looks == Shape::Random || self.looks == Shape::Strong && self.is_mixed && self.length >= 8
+            }
+        }
+    }
+
+    fn is_token(&self) -> bool {
+        match self.tie {
+            Tie::Direct => match self.looks {
+                Shape::Never | Shape::Prose | Shape::Identifier => false,
+                Shape::Word => self.length >= 7,
+                Shape::Digits => self.length >= 6 && !self.is_equals && !self.is_sign,
+                Shape::Hex => self.length >= 12,
+                _ => self.length >= 5,
+            },
+            Tie::Linked => match self.looks {
+                Shape::Word => self.length >= 9 && self.is_about,
+                Shape::Hex => self.length >= 20 && self.is_about || self.length >= 32 && !self.has_hyphen,
+                Shape::Odd => self.length >= 6 && self.has_digit && (self.is_about || self.is_quoted),
+                looks => looks >= Shape::Strong && self.length >= 6,
+            },
+            Tie::Clause => match self.looks {
+                Shape::Odd => self.is_adjacent && self.length >= 10,
+                Shape::Hex => self.is_adjacent && self.length >= 32,
+                Shape::Strong => self.is_adjacent && self.length >= 7 || self.is_mixed && self.length >= 10,
+                looks => looks == Shape::Random,
+            },
+            Tie::Near => self.looks == Shape::Random,
+        }
+    }
+
+    fn is_pin(&self) -> bool {
+        match self.tie {
+            Tie::Direct | Tie::Linked => match self.looks {
+                Shape::Digits => (3..=24).contains(&self.length),
+                Shape::Word => (self.is_quoted || self.length >= 8) && self.is_small && self.tie == Tie::Direct,
+                looks => looks >= Shape::Odd,
+            },
+            Tie::Clause => match self.looks {
+                Shape::Digits => {
+                    self.is_adjacent && (4..=24).contains(&self.length)
+                        || self.is_quoted && (4..=8).contains(&self.length)
+                }
+                looks => looks >= Shape::Strong,
+            },
+            Tie::Near => false,
+        }
+    }
+}
+
+/// Returns whether an ordinary word is the password nevertheless.
+fn is_common_password(value: &str, name: &SecretName, piece: &Piece, tie: Tie) -> bool {
+    let low = value.to_ascii_lowercase();
+    let is_password = matches!(name.kind, NameKind::Password | NameKind::Phrase | NameKind::Login);
+    is_password
+        && tie == Tie::Direct
+        && COMMON_PASSWORDS.contains(&low.as_str())
+        && (piece.is_quoted || !piece.gap.is_comma)
+}
+
+/// Returns whether a quoted text in Chinese is a password: short, and no sentence about one.
+fn is_unspaced_value(name: &SecretName, piece: &Piece, tie: Tie) -> bool {
+    const SENTENCE_PARTS: &[&str] = &[
+        "不", "错", "錯", "请", "請", "必须", "必須", "为空", "為空", "输入", "輸入", "密码", "密碼", "过期", "過期",
+        "失败", "失敗", "成功", "的", "了", "和", "或", "字段", "类型", "強度", "强度", "长度", "長度", "无效", "無效",
+        "重置", "修改", "忘记", "忘記",
+    ];
+    let is_password = matches!(name.kind, NameKind::Password | NameKind::Phrase);
+    let count = piece.text.chars().count();
+    is_password
+        && piece.is_quoted
+        && tie >= Tie::Linked
+        && (2..=16).contains(&count)
+        && !SENTENCE_PARTS.iter().any(|part| piece.text.contains(part))
+}
+
+/// Returns whether what follows a word or a number makes it a quantity or a kind.
+pub(super) fn is_followed_by_unit(text: &str, end: usize) -> bool {
+    let after = text[end..].trim_start_matches([' ', '`', '"', '-']);
+    if UNSPACED_UNITS.iter().any(|unit| after.starts_with(unit)) {
+        return true;
+    }
+    let length = after.bytes().take_while(u8::is_ascii_alphabetic).count();
+    let is_near = text[end..].starts_with([' ', '-']);
+    let is_more = matches!(&after[..length], "of" | "or") && text[..end].ends_with(|c: char| c.is_ascii_digit());
+    is_near && (is_more || UNITS.contains(&after[..length].to_ascii_lowercase().as_str()))
+}
+
+/// Returns where the value of a piece lies: without the next field of a query or a list of settings.
+pub(super) fn value_range(text: &str, piece: &Piece, is_equals: bool) -> (usize, usize) {
+    let mut end = piece.end;
+    if !piece.is_quoted && is_equals {
+        for (at, byte) in piece.text.bytes().enumerate() {
+            if !matches!(byte, b'&' | b';') || at < 3 {
+                continue;
+            }
+            let rest = &piece.text[at + 1..];
+            let is_field = || {
+                let name = rest
+                    .bytes()
+                    .take_while(|byte| byte.is_ascii_alphanumeric() || b"_-. []%".contains(byte))
+                    .count();
+                name > 0 && rest.as_bytes().get(name) == Some(&b'=') || name == rest.len()
+            };
+            if is_field() {
+                end = piece.start + at;
+                break;
+            }
+        }
+    }
+    (piece.start, text.floor_char_boundary(end))
+}

@@ -1,0 +1,215 @@
+//! Secrets of several words, and the second half of a name and a password.
+
+use super::super::names::{NameKind, SecretName};
+use super::super::pieces::{Gap, Piece, PieceReader, is_unspaced};
+use super::super::shape::{Shape, shape};
+use super::super::{MASK, prose};
+use super::reading::{Reading, Tie};
+
+/// Returns the end of a password of several words that begins with a piece.
+pub(super) fn find_words(text: &str, name: &SecretName, piece: &Piece, reading: &Reading, limit: usize) -> Option<usize> {
+    const SMALL: &[&str] = &[
+        "the", "a", "an", "is", "are", "to", "of", "in", "on", "for", "and", "or", "not", "by", "with", "at", "from",
+        "be", "it", "you", "we", "i", "must", "should", "can", "will", "was", "has", "have", "this", "that", "if",
+        "when", "your", "my", "our", "please", "as", "which", "no", "so", "do",
+    ];
+    if !matches!(name.kind, NameKind::Password | NameKind::Phrase | NameKind::Wordlist)
+        || !name.is_tail
+        || name.is_folder
+        || name.is_bare_pass
+        || name.is_identifier && !reading.is_linked
+    {
+        return None;
+    }
+    if name.kind == NameKind::Wordlist {
+        return find_wordlist(text, piece, limit);
+    }
+    if let Some(end) = find_long_phrase(text, name, piece, reading, limit) {
+        return Some(end);
+    }
+    let is_word = |word: &str| {
+        word.len() >= 2
+            && word.bytes().all(|byte| byte.is_ascii_alphabetic())
+            && !SMALL.contains(&word.to_ascii_lowercase().as_str())
+    };
+    let tie = reading.tie(piece, name);
+    if piece.is_quoted {
+        let words = piece.text.split_whitespace().collect::<Vec<_>>();
+        let fits = (2..=24).contains(&words.len()) && tie >= Tie::Linked && !piece.text.ends_with(['.', '?']);
+        let is_phrase = words.iter().all(|word| is_word(word)) && words.iter().any(|word| !prose::is_prose(word));
+        let is_plain = |word: &&str| {
+            word.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"'!-&@".contains(&byte))
+        };
+        let has_value = words.iter().any(|word| shape(word) >= Shape::Odd)
+            && words.iter().all(is_plain)
+            && words.len() <= 5
+            && tie == Tie::Direct
+            && !name.is_identifier
+            && !name.is_folder;
+        return (fits && (is_phrase || has_value)).then_some(piece.end);
+    }
+    if tie < Tie::Direct || piece.gap.newlines > 0 || !is_word(piece.text) {
+        return None;
+    }
+    let least = if name.kind == NameKind::Phrase { 3 } else { 4 };
+    let mut count = 0;
+    let mut known = 0;
+    let mut end = piece.end;
+    for word in PieceReader::new(text, piece.start, limit).take(26) {
+        let is_same = count == 0 || word.gap == Gap::default() || word.gap.is_dash && name.kind == NameKind::Phrase;
+        if !is_same
+            || word.is_quoted
+            || !is_word(word.text)
+            || word.text.ends_with("ed") && prose::is_prose(word.text)
+            || word.text.ends_with("ing") && prose::is_prose(word.text)
+            || word.text.ends_with("ly")
+        {
+            break;
+        }
+        known += usize::from(prose::is_prose(word.text));
+        count += 1;
+        end = word.end;
+    }
+    let is_phrase = count >= least && (known < count || name.kind == NameKind::Phrase && count >= 4);
+    is_phrase.then_some(end)
+}
+
+/// Returns the end of twelve or more ordinary words in a row, as wallets have them.
+fn find_wordlist(text: &str, piece: &Piece, limit: usize) -> Option<usize> {
+    let is_word = |word: &str| (3..=8).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let limit = text.floor_char_boundary((limit + 200).min(text.len()));
+    let mut words = 0;
+    let mut end = piece.end;
+    for (at, word) in text[piece.start..limit]
+        .split_inclusive([' ', '\n'])
+        .scan(piece.start, |at, word| {
+            let start = *at;
+            *at += word.len();
+            Some((start, word))
+        })
+    {
+        let plain = word.trim_matches([' ', '\n', '"', '`', '.', ',', '\'']);
+        if !is_word(plain)
+            || matches!(
+                plain,
+                "the" | "and" | "for" | "are" | "with" | "that" | "this" | "from" | "you"
+            )
+        {
+            break;
+        }
+        words += 1;
+        end = at + word.trim_end().len();
+    }
+    (words >= 12).then_some(end)
+}
+
+/// Returns the end of a passphrase that is a sentence of its own: the rest of a line or what is quoted.
+pub(super) fn find_long_phrase(text: &str, name: &SecretName, piece: &Piece, reading: &Reading, limit: usize) -> Option<usize> {
+    const RULES: &[&str] = &[
+        "must",
+        "should",
+        "required",
+        "optional",
+        "least",
+        "enter",
+        "please",
+        "minimum",
+        "never",
+        "not",
+        "if",
+        "use",
+        "when",
+        "is",
+        "are",
+        "will",
+        "was",
+        "empty",
+        "stored",
+        "prompt",
+        "your",
+        "password",
+        "passphrase",
+        "can",
+        "cannot",
+        "may",
+        "you",
+        "be",
+        "incorrect",
+        "wrong",
+        "expected",
+        "none",
+        "blank",
+    ];
+    if name.kind != NameKind::Phrase && !piece.is_quoted || reading.tie(piece, name) != Tie::Direct {
+        return None;
+    }
+    if piece.text.chars().next().is_some_and(is_unspaced) {
+        let line = text[piece.start..limit]
+            .split(['\n', '，', '。'])
+            .next()
+            .unwrap_or_default();
+        let words = line.split_whitespace().collect::<Vec<_>>();
+        let is_list = words.len() >= 6 && words.iter().all(|word| word.chars().count() <= 3);
+        return is_list.then_some(piece.start + line.trim_end().len());
+    }
+    let line = if piece.is_quoted {
+        piece.text
+    } else {
+        text[piece.start..limit]
+            .split(['\n', '.', ';', '(', '"'])
+            .next()
+            .unwrap_or_default()
+    };
+    let words = line.split_whitespace().collect::<Vec<_>>();
+    let is_plain = |word: &&str| {
+        word.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"'-,!".contains(&byte))
+            && !RULES.contains(&word.to_ascii_lowercase().as_str())
+    };
+    let least = if name.kind == NameKind::Phrase { 4 } else { 5 };
+    let is_phrase =
+        (least..=26).contains(&words.len()) && words.iter().all(is_plain) && (piece.is_quoted || piece.gap.is_link);
+    is_phrase.then_some(piece.start + line.trim_end().len())
+}
+
+/// Returns the second half of a name and a password: `admin/hunter2`, `admin : hunter2`, "admin and hunter2".
+pub(super) fn find_pair(piece: &Piece, before: Option<&Piece>, reading: &Reading) -> Option<std::ops::Range<usize>> {
+    let is_user = |user: &str| {
+        let is_plain = user
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-.@+".contains(&byte));
+        (2..=64).contains(&user.len()) && is_plain
+    };
+    if let Some(at) = piece
+        .text
+        .find([':', '/'])
+        .filter(|_| reading.stops == 0 && reading.count <= 8)
+    {
+        let (user, password) = (&piece.text[..at], &piece.text[at + 1..]);
+        let looks = shape(password);
+        let is_tied = reading.is_direct || reading.is_linked || looks >= Shape::Strong;
+        let is_known = ["admin", "root", "test", "guest", "demo", "user"].contains(&user.to_ascii_lowercase().as_str())
+            && user.eq_ignore_ascii_case(password);
+        let is_path = password.contains('/') || shape(piece.text) == Shape::Prose && !is_known;
+        if is_user(user)
+            && !is_path
+            && is_tied
+            && (looks >= Shape::Word && looks != Shape::Hex || is_known)
+            && password.len() >= 3
+        {
+            return Some(piece.start + at + 1..piece.end);
+        }
+    }
+    let user = before.filter(|user| is_user(user.text) && !user.text.contains(MASK))?;
+    let is_colon = piece.gap.is_link && !piece.gap.is_equals && !piece.gap.is_bracket && piece.gap.newlines == 0;
+    let is_joined = piece.gap.is_slash || is_colon && shape(piece.text) >= Shape::Odd;
+    let looks = shape(piece.text);
+    let is_near = reading.count <= 8 && reading.stops == 0;
+    let is_password = looks >= Shape::Word
+        && looks != Shape::Hex
+        && !piece.text.contains('/')
+        && (user.text.len() >= 3 || looks >= Shape::Odd);
+    (is_joined && is_near && is_password && !piece.text.chars().any(char::is_whitespace))
+        .then_some(piece.start..piece.end)
+}

@@ -1,0 +1,212 @@
+//! What is known while reading on from a name: how the next piece is tied to it.
+
+use super::super::names::{NameKind, SecretName};
+use super::super::pieces::{Piece, is_unspaced};
+use super::words::{CLAUSES, CONTINUATIONS, FILLERS, LINKS, SETTERS, UNSPACED_LINKS};
+
+/// How a value is tied to its name. Ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tie {
+    /// In the neighborhood.
+    Near,
+    /// In the same clause, or right behind without a sign.
+    Clause,
+    /// After a linking word, with other words between.
+    Linked,
+    /// After a sign or a linking word, nothing between.
+    Direct,
+}
+
+/// What is known while reading on from a name.
+pub(super) struct Reading {
+    /// Nothing but linking words and signs since the name.
+    pub(super) is_direct: bool,
+    /// A linking word or sign came last.
+    pub(super) is_linked: bool,
+    /// The link is a sign of a program.
+    pub(super) is_equals: bool,
+    /// The words since the name may be about it.
+    pub(super) is_about: bool,
+    pub(super) stops: u32,
+    pub(super) wraps: u32,
+    pub(super) count: usize,
+    /// The last value's tie, while a list of values goes on.
+    pub(super) listed: Option<Tie>,
+    /// `set`, `changed`: `to` comes before a value.
+    pub(super) has_setter: bool,
+    /// The sentence after a full stop speaks of the name: "It is ...".
+    pub(super) is_resumed: bool,
+    /// The name begins its line and one word follows: `password hunter2`.
+    pub(super) is_config: bool,
+}
+
+impl Reading {
+    /// Takes the gap before a piece. Returns whether the name still reaches that far.
+    pub(super) fn enter(&mut self, piece: &Piece, name: &SecretName) -> bool {
+        let gap = piece.gap;
+        if gap.is_link {
+            self.is_linked = true;
+            self.is_equals = gap.is_equals;
+        }
+        let is_pending = self.is_direct && (self.is_linked || name.is_flag) || self.is_linked && gap.newlines < 2;
+        if gap.newlines > 0 && !is_pending && self.listed.is_none() {
+            let is_label = piece.text.eq_ignore_ascii_case("value")
+                || self.is_direct && self.count == 0 && gap.newlines == 1 && name.kind != NameKind::AnyKey;
+            if !is_label && (gap.newlines > 1 || gap.is_stop || gap.is_comma || gap.is_bracket || self.wraps > 0) {
+                return false;
+            }
+            self.wraps += 1;
+        }
+        if gap.newlines > 0 && name.kind != NameKind::Pin {
+            self.listed = None;
+        }
+        if gap.newlines > 3 {
+            return false;
+        }
+        if gap.is_stop {
+            self.stops += 1;
+            self.listed = None;
+            self.is_about = false;
+            let low = piece.text.to_ascii_lowercase();
+            self.is_resumed = matches!(
+                low.as_str(),
+                "it" | "it's" | "it’s" | "that's" | "its" | "value" | "this" | "here" | "here's" | "use" | "try"
+            );
+            if self.stops > 1 {
+                return false;
+            }
+        }
+        if gap.is_comma && !self.is_direct && self.listed.is_none() {
+            self.is_linked &= gap.is_link;
+        }
+        true
+    }
+
+    /// Takes a word that is no value: a linking word, a filler. Returns whether it is one.
+    pub(super) fn take_word(&mut self, piece: &Piece, name: &SecretName) -> bool {
+        let word = piece.text;
+        if word.chars().next().is_some_and(is_unspaced) {
+            return self.take_unspaced(word);
+        }
+        if word.len() > 12 {
+            return false;
+        }
+        let low = word.to_ascii_lowercase();
+        let low = low.as_str();
+        if self.listed.is_some() && matches!(low, "and" | "or" | "then" | "also" | "&" | "to") {
+            return true;
+        }
+        if name.kind == NameKind::Header && matches!(low, "bearer" | "basic" | "token" | "digest" | "apikey" | "bot") {
+            return true;
+        }
+        if SETTERS.contains(&low) {
+            self.has_setter = true;
+        }
+        if LINKS.contains(&low) {
+            self.is_linked = true;
+            self.is_equals = false;
+            return true;
+        }
+        if matches!(low, "to" | "as" | "from" | "with" | "into") && self.has_setter {
+            self.is_linked = true;
+            self.is_equals = false;
+            return true;
+        }
+        if self.is_direct
+            && matches!(low, "type" | "enter" | "use" | "try" | "put" | "say" | "send" | "with")
+            && self.count <= 3
+        {
+            self.is_linked = true;
+            self.is_equals = false;
+            return low != "with" || self.has_setter;
+        }
+        if FILLERS.contains(&low) && (self.is_linked || self.is_direct) && !matches!(low, "to" | "as") {
+            return true;
+        }
+        false
+    }
+
+    fn take_unspaced(&mut self, word: &str) -> bool {
+        let ends_linking = UNSPACED_LINKS.iter().any(|link| word.ends_with(link));
+        let is_short = word.chars().count() <= 7;
+        self.is_linked = ends_linking;
+        self.is_equals = false;
+        if !ends_linking || !is_short {
+            self.is_direct = false;
+        }
+        self.is_about = true;
+        // A quoted run of Chinese may be the value itself, an unquoted one is not.
+        true
+    }
+
+    /// Takes a piece that was no value.
+    pub(super) fn skip(&mut self, piece: &Piece) {
+        let low = piece.text.to_ascii_lowercase();
+        if self.is_direct && self.count == 1 {
+            self.is_about = CONTINUATIONS.contains(&low.as_str())
+                || piece.gap.is_comma
+                || piece.gap.is_bracket
+                || piece.gap.is_dash;
+        }
+        if CLAUSES.contains(&low.as_str()) {
+            self.is_about = false;
+        }
+        self.is_direct = false;
+        self.is_linked = false;
+        self.is_equals = false;
+        if !matches!(low.as_str(), "and" | "or") {
+            self.listed = None;
+        }
+    }
+
+    /// Returns how a piece is tied to the name.
+    pub(super) fn tie(&self, piece: &Piece, name: &SecretName) -> Tie {
+        if let Some(tie) = self.listed {
+            return tie.min(Tie::Linked);
+        }
+        if self.stops > 0 {
+            let answers = self.is_direct && self.count == 1;
+            return match (
+                self.is_linked && self.is_resumed,
+                answers || self.is_linked || self.is_resumed && self.is_direct,
+            ) {
+                (true, _) => Tie::Direct,
+                (_, true) => Tie::Linked,
+                _ => Tie::Near,
+            };
+        }
+        match (self.is_direct, self.is_linked) {
+            (true, true) => Tie::Direct,
+            (true, false) if name.is_flag || self.is_config && self.count == 1 => Tie::Direct,
+            (true, false) if name.is_unspaced || piece.is_quoted => Tie::Linked,
+            (true, false) => Tie::Clause,
+            (false, true) => Tie::Linked,
+            (false, false) if self.count <= 9 && self.wraps == 0 => Tie::Clause,
+            _ => Tie::Near,
+        }
+    }
+}
+
+/// Returns whether a verb before a name says that the name gets a value: "change the admin password to ...".
+pub(super) fn is_set_before(text: &str, at: usize) -> bool {
+    let start = text.floor_char_boundary(at.saturating_sub(60));
+    let before = &text[start..at];
+    let sentence = before.rsplit(['\n', '.', ';']).next().unwrap_or_default();
+    let mut words = sentence
+        .rsplit(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .take(7);
+    words.any(|word| SETTERS.contains(&word.to_ascii_lowercase().as_str()))
+}
+
+/// Returns whether a name and one word are all that a line holds, as in settings.
+pub(super) fn is_config_line(text: &str, name: &SecretName) -> bool {
+    let before = text[..name.start].rsplit('\n').next().unwrap_or_default();
+    let after = text[name.end..].split('\n').next().unwrap_or_default();
+    let mut words = after.split_whitespace();
+    !name.is_unspaced
+        && before.trim().is_empty()
+        && after.starts_with(' ')
+        && words.next().is_some()
+        && words.next().is_none()
+}
