@@ -358,14 +358,12 @@ impl Run {
             };
             attempt(&self.outlines[plan.logs[0]].path, &plan.id, || work(planned))
         });
-        let (mut results, mut problems) = (Vec::new(), Vec::new());
-        for one in done {
-            match one {
-                Ok(result) => results.push(result),
-                Err(problem) => problems.push(problem),
-            }
-        }
-        (results, problems)
+        let mut problems = Vec::new();
+        // In place: with many sessions a second list of them would be as large as all else.
+        let results = done
+            .into_iter()
+            .filter_map(|one| one.map_err(|problem| problems.push(problem)).ok());
+        (results.collect(), problems)
     }
 
     /// Loads what a log has of a session: all of the log if few sessions share it.

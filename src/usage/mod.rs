@@ -2,6 +2,7 @@
 
 pub mod budget;
 pub mod cells;
+pub mod models;
 pub mod quality;
 pub mod selection;
 pub mod session;

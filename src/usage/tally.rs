@@ -1,5 +1,6 @@
 //! Usage over a corpus: the calls of a `Summary`, each of which is there once, in groups.
 
+use crate::usage::models::ModelSums;
 use crate::usage::session::{BilledCall, SessionReport};
 use crate::usage::summary::UsageSummary;
 use jiff::civil::Date;
@@ -249,7 +250,7 @@ pub struct UsageRow {
     /// Sums over the calls.
     pub sums: UsageSums,
     /// Models used, each with its sums.
-    pub models: BTreeMap<String, UsageSums>,
+    pub models: ModelSums,
     /// Only of sessions: the window and what happened to it.
     pub window: Option<WindowFacts>,
     /// Sessions in the row.
@@ -306,6 +307,7 @@ pub fn group_calls(
     let mut places = BTreeMap::<(String, Option<String>), usize>::new();
     let mut book = PriceBook::new(prices);
     if by == GroupBy::Session {
+        rows.reserve_exact(summary.counted_sessions().count());
         for (number, session) in summary.counted_sessions() {
             let key = (session.id.clone(), apart.then(String::new));
             places.insert(key.clone(), rows.len());
@@ -413,26 +415,23 @@ fn book_model(row: &mut UsageRow, session: &SessionReport, model: u32, pending: 
     let sums = std::mem::take(pending);
     row.sums.merge(&sums);
     let model = session.names.get(model as usize).map_or("", |model| model);
-    match row.models.get_mut(model) {
-        Some(known) => known.merge(&sums),
-        None => {
-            row.models.insert(model.to_owned(), sums);
-        }
-    }
+    row.models.merge(model, &sums);
 }
 
 /// Sorts rows by cost, the costliest first. Of equal ones, those with more calls come first, then the earlier ones.
 pub fn sort_by_cost(rows: &mut [UsageRow]) {
-    rows.sort_by_cached_key(|row| {
+    fn rank(row: &UsageRow) -> impl Ord + '_ {
         let start = row.times.map_or(Time::MAX, |times| times.0);
         let start = if row.window.is_some() { start } else { Time::MAX };
         (
             Reverse((row.sums.cost, row.sums.responses)),
             start,
-            row.key.clone(),
-            row.agent.clone(),
+            &row.key,
+            &row.agent,
         )
-    });
+    }
+    // No two rows have the same rank, and there may be very many.
+    rows.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)));
 }
 
 /// Adds a row for every period without calls between the first and the last one.
@@ -616,14 +615,17 @@ impl UsageRow {
 
     /// Returns a row for each model, the costliest first.
     pub fn by_model(&self) -> Vec<UsageRow> {
-        let row = |(model, sums): (&String, &UsageSums)| UsageRow {
-            key: self.key.clone(),
-            agent: self.agent.clone(),
-            title: self.title.clone(),
-            models: BTreeMap::from([(model.clone(), sums.clone())]),
-            sums: sums.clone(),
-            is_part: true,
-            ..UsageRow::default()
+        let row = |(model, sums): (&str, &UsageSums)| {
+            let mut row = UsageRow {
+                key: self.key.clone(),
+                agent: self.agent.clone(),
+                title: self.title.clone(),
+                sums: sums.clone(),
+                is_part: true,
+                ..UsageRow::default()
+            };
+            row.models.merge(model, sums);
+            row
         };
         let mut rows = self.models.iter().map(row).collect::<Vec<_>>();
         rows.sort_by_key(|row| Reverse(row.sums.cost));
@@ -639,8 +641,8 @@ impl UsageRow {
         };
         for row in rows {
             total.sums.merge(&row.sums);
-            for (model, sums) in &row.models {
-                total.models.entry(model.clone()).or_default().merge(sums);
+            for (model, sums) in row.models.iter() {
+                total.models.merge(model, sums);
             }
             total.sessions.extend(&row.sessions);
             if let Some(window) = &row.window {

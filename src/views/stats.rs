@@ -5,6 +5,7 @@ mod columns;
 use crate::page;
 use crate::page::overview::overview_from_stats;
 use crate::usage::cells::usage_cells;
+use crate::usage::models::ModelSums;
 use crate::usage::quality::{Quality, QualityRow, quality};
 use crate::usage::summary::UsageSummary;
 use crate::usage::tally::{GroupBy, UsageRow, UsageSums, UsageTally, day_of, group_calls, window_series};
@@ -19,7 +20,6 @@ use replay::tokens::ratios::RatioTable;
 use replay::tokens::reads::ReadTotals;
 use serde_json::{Map, Value as Json, json};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use table::human::{format_count, format_percent, format_price, group_digits};
 use table::{OutputFormat, OutputSchema, Sheet, TableStyle, write_json_with_rows};
@@ -243,7 +243,7 @@ impl<'a> StatsView<'a> {
                 row.course = window_series(&self.stats.summary, &row);
             }
             let parts = if with_models { row.by_model() } else { Vec::new() };
-            row.models.clear();
+            row.models = ModelSums::default();
             shown.push(row);
             if parts.len() > 1 || !parts.is_empty() && with_models {
                 shown.extend(parts.into_iter().map(|part| UsageRow {
@@ -254,7 +254,7 @@ impl<'a> StatsView<'a> {
             }
         }
         let total = UsageRow {
-            models: BTreeMap::new(),
+            models: ModelSums::default(),
             ..self.total.clone()
         };
         let sheet = Sheet {

@@ -39,6 +39,7 @@ fn main() {
     for (name, file) in [
         ("secret said in words", "phrasings.txt"),
         ("phrasings of our own", "more-phrasings.txt"),
+        ("phrasings written blind", "blind-phrasings.txt"),
     ] {
         let text = read(file);
         let cases = text

@@ -16,7 +16,7 @@ mod prose;
 mod shape;
 mod window;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use names::KEYWORDS;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -75,8 +75,11 @@ fn find_named(text: &str, found: &mut Vec<Secret>) {
         return;
     };
     let mut done = 0;
-    for hit in automaton.find_iter(text) {
+    let mut from = 0;
+    while let Some(hit) = automaton.find(Input::new(text).range(from..)) {
         let (start, end) = (hit.start(), hit.end());
+        // What is no name may begin inside one: `rootPassword` holds `otp`.
+        from = end;
         let at = hit.pattern().as_usize();
         if let Some((_, kind)) = KEYWORDS.get(at) {
             if start < done {
@@ -89,6 +92,8 @@ fn find_named(text: &str, found: &mut Vec<Secret>) {
             if let Some(name) = names::read_name(text, start, end, *kind) {
                 window::find(text, &name, found);
                 done = name.end;
+            } else {
+                from = text.ceil_char_boundary(start + 1);
             }
             continue;
         }
@@ -255,7 +260,7 @@ mod tests {
             pieces in proptest::collection::vec(
                 proptest::sample::select(vec![
                     "password", "token", "密码", "://", "@", ":5432:", "curl -u ", "mysql -p", "echo ", "| sudo -S", "api key", "P@ss",
-                    " is ", "是", ": ", "=", "\"", "`", "'", "“", "**", "```", "\n", "\\", "→", "é", "…", "𝕏", "a1b2C3&x=", ";", "hunter2", "[secret]",
+                    " is ", "是", ": ", "=", "\"", "`", "'", "“", "**", "```", "\n", "\\", "→", "é", "…", "𝕏", "••••", "←", "（", "）", "*", "\u{1b}[3", "|", "|---|\n", ", ", "？", "a1b2C3&x=", ";", "hunter2", "[secret]",
                     "(", ")", "<b>", "-----BEGIN RSA PRIVATE KEY-----", "ghp_", "/", ".", "123456", "words here", "pwd", "wallet", "login a/b", "'s ", ",", "|", "seed phrase", "$", "{", "%", "--token ",
                 ]),
                 0..14,

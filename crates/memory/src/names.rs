@@ -1,6 +1,9 @@
 //! Names and paths in a memory directory: how files are named, and which paths are refused. Pure: only the text of a path;
 //! [`super::memdir`] checks links.
 
+use language::secrets;
+use std::borrow::Cow;
+
 /// Longest part of a file name that comes from the title. The index has one line for title, file name and hook.
 const MAX_NAME_CHARS: usize = 40;
 
@@ -70,6 +73,26 @@ pub fn project_slug(path: &str) -> String {
             }
         })
         .collect()
+}
+
+/// Returns the name of a folder of ours for a project: its slug without the secrets that its path holds. A hash tells apart
+/// projects that look alike then.
+pub fn project_part(path: &str) -> String {
+    match secrets::mask_text(path) {
+        Cow::Borrowed(path) => safe_part(&project_slug(path)),
+        Cow::Owned(masked) => {
+            let shown = project_slug(&masked.replace(secrets::MASK, "secret"));
+            safe_part(&format!("{shown}-{}", hash(path)))
+        }
+    }
+}
+
+/// Returns the name of a project without the secrets that it holds. A hash tells apart those that look alike then.
+pub fn shown_name(name: &str) -> String {
+    match secrets::mask_text(name) {
+        Cow::Borrowed(name) => name.to_owned(),
+        Cow::Owned(masked) => format!("{}-{}", masked.replace(secrets::MASK, "secret"), hash(name)),
+    }
 }
 
 /// Returns the name of the folder of an agent's memory. The `:` of plugin agents becomes `-`.
@@ -168,6 +191,18 @@ mod tests {
         assert_ne!(file_name("user", "偏好简短的回答"), file_name("user", "偏好中文回答"));
         assert_eq!(project_slug("/home/me/a.b"), "-home-me-a-b");
         assert_eq!(agent_part("plugin:reviewer"), "plugin-reviewer");
+        assert_eq!(project_part("/home/me/shop"), "-home-me-shop");
+        assert_eq!(shown_name("shop"), "shop");
+    }
+
+    #[test]
+    fn folders_for_projects_show_no_secret() {
+        let token = ["ghp_", "Zx9Qw3Er7Ty1Ui5Op2As8Df4Gh6Jk0LmVbab"].concat();
+        let [one, other] = ["a", "b"].map(|folder| format!("/w/{folder}-{token}/shop"));
+        for part in [project_part(&one), shown_name(&one)] {
+            assert!(part.contains("secret") && !part.contains(&token[8..]), "{part}");
+        }
+        assert_ne!(project_part(&one), project_part(&other));
     }
 
     #[test]

@@ -263,9 +263,9 @@ impl KnownTopics {
             candidate.kind,
             &candidate.body,
         );
-        let project = candidate.project.rsplit(['/', '\\']).next().unwrap_or_default();
+        let project = names::shown_name(candidate.project.rsplit(['/', '\\']).next().unwrap_or_default());
         // Frontmatter that this program wrote takes a field.
-        let project = language::visible::strip_controls(project);
+        let project = language::visible::strip_controls(&project);
         let _ = project.is_empty() || topic.set("project", &project.as_ref().into());
         let _ = candidate.origin == CandidateOrigin::Person || topic.set("origin", &candidate.origin.name().into());
         topic.add_sources(&candidate.sources);

@@ -4,6 +4,7 @@
 //! [`Conversation::new`] puts the messages into the order of the chain. Rewound branches, sub-agents and copies are left out.
 
 use crate::SourceMaterial;
+use language::visible;
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -105,7 +106,8 @@ impl Conversation {
             let record = session.record(node);
             if conversation.root.is_empty() {
                 let log = session.log(node);
-                log.string(log.scope_of(record).cwd).clone_into(&mut conversation.root);
+                // As in the paths of the messages, which are masked.
+                conversation.root = visible::shown(log.string(log.scope_of(record).cwd)).into_owned();
             }
             if session.kind(node) == RecordKind::Boundary {
                 conversation.boundaries.push(MessageBoundary {

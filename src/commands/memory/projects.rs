@@ -6,7 +6,7 @@ use crate::commands::terminal::notice;
 use crate::run::client_home;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use memory::names::project_slug;
+use memory::names::{project_slug, safe_part, shown_name};
 use memory::projects::{ProjectRoots, short_names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ pub fn split_by_project(
         .into_iter()
         .filter(|(root, _)| is_wanted(root))
         .map(|(root, messages)| ProjectMessages {
-            name: names[&root].clone(),
+            name: shown_name(&names[&root]),
             root,
             messages,
         })
@@ -112,7 +112,7 @@ pub fn target_dirs(
         let out = std::path::absolute(out)?;
         return Ok(projects
             .iter()
-            .map(|project| out.join(file_part(&project.name)))
+            .map(|project| out.join(safe_part(&project.name)))
             .collect());
     }
     if args.all_projects {
@@ -159,11 +159,6 @@ pub fn usual_dirs(projects: &[ProjectMessages]) -> Vec<Option<PathBuf>> {
     let home = client_home().map(|home| home.join("projects"));
     let place = |project: &ProjectMessages| Some(home.as_ref()?.join(project_slug(&project.root)).join("memory"));
     projects.iter().map(place).collect()
-}
-
-/// Returns a name as one part of a path.
-fn file_part(name: &str) -> String {
-    memory::names::safe_part(name)
 }
 
 /// Returns what the instruction files in a checkout say; empty if it is not on this machine.

@@ -300,11 +300,11 @@ fn to_markdown(waiting: &BTreeMap<PathBuf, Vec<Candidate>>) -> String {
         for candidate in candidates {
             if project != Some(&candidate.project) {
                 project = Some(&candidate.project);
-                let name = candidate.project.rsplit(['/', '\\']).next().unwrap_or_default();
+                let name = memory::names::shown_name(candidate.project.rsplit(['/', '\\']).next().unwrap_or_default());
                 let _ = writeln!(
                     text,
                     "\n## {}\n",
-                    if name.is_empty() { "Unknown project" } else { name }
+                    if name.is_empty() { "Unknown project" } else { &name }
                 );
             }
             let _ = writeln!(

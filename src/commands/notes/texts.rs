@@ -7,7 +7,7 @@ use crate::commands::backend::ModelRunner;
 use crate::run::{LogSource, Run, SessionView};
 use crate::views::notes::NotesRow;
 use anyhow::Result;
-use memory::names::{project_slug, safe_part};
+use memory::names::{project_part, safe_part};
 use notes::conversation::{Conversation, RecordLocation};
 use notes::offline::NotesDraft;
 use notes::session::{SessionNotesWriter, plan_summaries, write_summaries};
@@ -221,7 +221,7 @@ impl<'a> NotesRun<'a> {
         let conversation = &input.conversation;
         let slug = match conversation.root.as_str() {
             "" => "no-project".to_owned(),
-            root => safe_part(&project_slug(root)),
+            root => project_part(root),
         };
         let mut done = SessionTexts {
             row: NotesRow {

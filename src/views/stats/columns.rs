@@ -33,7 +33,7 @@ columns! {
     USER_KEY: UsageRow;
     "user" "User" Text Always "User whose home folder the session worked in." |r| &r.key;
     MODEL: UsageRow;
-    "model" "Model" Text Always "Model." |r| r.models.keys().next();
+    "model" "Model" Text Always "Model." |r| r.models.names().next();
     AGENT: UsageRow;
     "agent" "Agent" Text Always "Sub-agent; empty for the main agent." |r| &r.agent;
     SUBAGENT: UsageRow;
@@ -228,7 +228,7 @@ impl UsageRow {
 fn short_models(row: &UsageRow) -> String {
     let short = row
         .models
-        .keys()
+        .names()
         .map(|model| model.strip_prefix("claude-").unwrap_or(model));
     short.collect::<Vec<_>>().join(" ")
 }

@@ -17,6 +17,8 @@ enum Taking {
     Slash,
     /// The last word.
     Last,
+    /// `-passin pass:X`.
+    Prefixed(&'static str),
 }
 
 /// The commands, in lower case.
@@ -49,10 +51,18 @@ pub(super) const COMMANDS: &[&str] = &[
     "cqlsh",
     "lftp",
     "az login",
+    "openssl",
+    "ssh-keygen",
 ];
 
 /// Words after which a pipe brought a password: `echo X | sudo -S`.
-pub(super) const PIPES: &[&str] = &["sudo -s", "chpasswd", "passwd --stdin"];
+pub(super) const PIPES: &[&str] = &[
+    "sudo -s",
+    "chpasswd",
+    "passwd --stdin",
+    "--password-stdin",
+    "--with-token",
+];
 
 fn takings(command: &str) -> &'static [Taking] {
     use Taking::*;
@@ -68,6 +78,14 @@ fn takings(command: &str) -> &'static [Taking] {
         | "cqlsh"
         | "az login" => &[Either("-p")],
         "redis-cli" => &[Apart("-a")],
+        "openssl" => &[
+            Apart("-k"),
+            Apart("-K"),
+            Prefixed("-passin"),
+            Prefixed("-passout"),
+            Prefixed("-pass"),
+        ],
+        "ssh-keygen" => &[Apart("-N"), Apart("-P")],
         "curl" | "wget" => &[Pair("-u", ':'), Pair("--user", ':'), Pair("--proxy-user", ':')],
         "lftp" => &[Pair("-u", ',')],
         "smbclient" => &[Pair("-U", '%')],
@@ -140,6 +158,13 @@ pub(super) fn find(text: &str, start: usize, end: usize, found: &mut Vec<Secret>
                         accept(found, from + colon + 1, to);
                     }
                 }
+                Taking::Prefixed(flag) if word == flag => {
+                    if let Some((from, to)) = next
+                        && let Some(value) = text[from..to].strip_prefix("pass:")
+                    {
+                        accept(found, to - value.len(), to);
+                    }
+                }
                 Taking::Slash => {
                     if let Some((user, rest)) = word
                         .split_once('/')
@@ -165,6 +190,7 @@ pub(super) fn find(text: &str, start: usize, end: usize, found: &mut Vec<Secret>
 
 /// Adds the password that was piped to the command at `start`.
 pub(super) fn find_piped(text: &str, start: usize, found: &mut Vec<Secret>) {
+    find_here_string(text, start, found);
     let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
     let before = &text[line_start.max(text.ceil_char_boundary(start.saturating_sub(200)))..start];
     let Some(pipe) = before.rfind('|') else {
@@ -187,6 +213,18 @@ pub(super) fn find_piped(text: &str, start: usize, found: &mut Vec<Secret>) {
         .filter(|_| text[start..].to_ascii_lowercase().starts_with("chpasswd"));
     let from = from + joint.map_or(0, |joint| joint + 1);
     if !value.starts_with('$') && to > from {
+        push(found, from..to, "command-line-password");
+    }
+}
+
+/// Adds the password that a command gets as a here-string: `sudo -S <<< "X"`.
+fn find_here_string(text: &str, start: usize, found: &mut Vec<Secret>) {
+    let end = text.floor_char_boundary((start + 200).min(text.len()));
+    let line = text[start..end].split('\n').next().unwrap_or_default();
+    if let Some(at) = line.find("<<<")
+        && let Some(&(from, to)) = shell_words(&line[at + 3..], start + at + 3).first()
+        && !text[from..to].starts_with('$')
+    {
         push(found, from..to, "command-line-password");
     }
 }

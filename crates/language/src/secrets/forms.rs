@@ -5,7 +5,7 @@ mod ids;
 mod places;
 
 use super::shape::{entropy, has_words, is_key_run, is_random};
-use super::{Secret, push};
+use super::{Secret, prose, push};
 use ids::{SECRET_PARTS, is_id_prefix, is_in_address, is_public_address};
 pub(super) use ids::{is_named_id, is_ordinary_id};
 use memchr::memmem;
@@ -291,7 +291,13 @@ fn find_bare(text: &str, run: Range<usize>, found: &mut Vec<Secret>) {
         start += equals + 1;
     }
     let whole = &bytes[start..end];
-    if is_bare_secret(whole) {
+    if bytes[..run.end].ends_with(b"...")
+        || whole.starts_with(b"0x") && whole[2..].iter().all(u8::is_ascii_hexdigit)
+        || whole.starts_with(b"Qm") && whole.len() == 46
+    {
+        return;
+    }
+    if is_bare_secret(whole) && !is_path_of_names(whole) {
         push(found, start..run.end, "high-entropy");
         return;
     }
@@ -302,6 +308,23 @@ fn find_bare(text: &str, run: Range<usize>, found: &mut Vec<Secret>) {
         }
         at += part.len() + 1;
     }
+}
+
+/// Returns whether a run with several slashes has ordinary words or hashes between them, as a path has.
+fn is_path_of_names(run: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(run) else {
+        return false;
+    };
+    let is_named = |part: &str| {
+        let word = part
+            .split(['-', '_', '.'])
+            .all(|word| word.len() >= 4 && prose::is_prose(word));
+        word || part.len() >= 7 && part.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let words = text
+        .split(['/', '-', '_', '.'])
+        .filter(|word| word.len() >= 5 && prose::is_prose(word));
+    words.count() >= 2 || text.matches('/').count() >= 2 && text.split('/').any(is_named)
 }
 
 fn has_file_ending(after: &[u8]) -> bool {

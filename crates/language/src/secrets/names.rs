@@ -111,12 +111,24 @@ pub(super) fn read_name(text: &str, start: usize, end: usize, kind: NameKind) ->
     {
         return None;
     }
+    // `Pat` is a person, `secrets.json` a file.
+    let is_etc = text[start..end].eq_ignore_ascii_case("passwd") && text[..start].ends_with("etc/");
+    if is_etc || &text[start..end] == "Pat" || is_file(text, name_end) {
+        return None;
+    }
     if kind == NameKind::Signature
         && !(bytes.get(name_end) == Some(&b'=') && name_start > 0 && b"?&".contains(&bytes[name_start - 1]))
     {
         return None;
     }
     let (prefix, suffix) = (&text[name_start..start], &text[end..name_end]);
+    if text[start..end].eq_ignore_ascii_case("pass") && is_turn(text, prefix, name_start) {
+        return None;
+    }
+    // `login-action`
+    if kind == NameKind::Login && suffix.starts_with('-') && !contains_keyword(suffix) {
+        return None;
+    }
     let is_plural = text[start..end].ends_with('s') && !text[start..end].ends_with("pass");
     let before_word = last_part(prefix).map_or_else(|| previous_word(text, name_start), str::to_ascii_lowercase);
     let after_word = first_part(suffix).map_or_else(|| next_word(text, name_end), str::to_ascii_lowercase);
@@ -128,8 +140,21 @@ pub(super) fn read_name(text: &str, start: usize, end: usize, kind: NameKind) ->
     if kind == NameKind::AnyKey && has_other_qualifier(text, name_start) {
         return None;
     }
-    let kind = adjust_kind(kind, &before_word, &text[start..end].to_ascii_lowercase(), is_plural)?;
-    if OTHER_THINGS.contains(&after_word.as_str()) && !(kind == NameKind::Login || kind == NameKind::Cookie) {
+    let keyword = text[start..end].to_ascii_lowercase();
+    let kind = adjust_kind(
+        kind,
+        &before_word,
+        &keyword,
+        is_plural,
+        is_of_service(&text[name_end..]),
+    )?;
+    // "the secret set as X": a verb.
+    let behind = &text[name_end..];
+    let is_verb = [" set as ", " set to ", " reset to ", " is set to "]
+        .iter()
+        .any(|verb| behind.starts_with(verb));
+    if !is_verb && OTHER_THINGS.contains(&after_word.as_str()) && !(kind == NameKind::Login || kind == NameKind::Cookie)
+    {
         return None;
     }
     Some(SecretName {
@@ -200,7 +225,12 @@ fn read_unspaced_name(text: &str, start: usize, end: usize, kind: NameKind) -> O
         "儲存",
     ];
     let after = &text[end..];
-    if OTHERS.iter().any(|other| after.starts_with(other)) {
+    let is_changed = ["重置", "重設", "重设"].iter().any(|verb| {
+        after
+            .strip_prefix(verb)
+            .is_some_and(|rest| rest.starts_with(['成', '为', '為', '到', '了']))
+    });
+    if !is_changed && OTHERS.iter().any(|other| after.starts_with(other)) {
         return None;
     }
     Some(SecretName {
@@ -257,11 +287,36 @@ fn ends_a_part(bytes: &[u8], end: usize) -> bool {
     !goes_on
 }
 
+/// Returns whether a name goes on as that of a file: `secrets.json`, `token.rs:42`.
+fn is_file(text: &str, end: usize) -> bool {
+    let rest = &text[end..text.floor_char_boundary((end + 40).min(text.len()))];
+    let word = rest
+        .bytes()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte))
+        .count();
+    rest.starts_with('.')
+        && word > 1
+        && super::shape::has_file_extension(&format!("x{}", rest[..word].trim_end_matches('.')))
+}
+
+/// Returns whether `pass` is a turn: "the second pass", `two-pass`.
+fn is_turn(text: &str, prefix: &str, name_start: usize) -> bool {
+    const TURNS: &[&str] = &[
+        "single", "one", "two", "three", "multi", "first", "second", "third", "final", "last", "next", "each", "every",
+        "another", "double", "full", "dry", "by", "tests", "checks", "files", "all",
+    ];
+    let before = last_part(prefix).map_or_else(|| previous_word(text, name_start), str::to_ascii_lowercase);
+    TURNS.contains(&before.as_str())
+}
+
 /// Returns whether a name is one of a program and none that people use as a word: `refresh_tokens`, `getToken(`.
 fn is_identifier(text: &str, name_start: usize, name_end: usize, start: usize, end: usize) -> bool {
     let name = &text[name_start..name_end];
     let is_constant = !name.bytes().any(|byte| byte.is_ascii_lowercase());
-    let is_joined = name.contains('_') || name[1..].bytes().any(|byte| byte.is_ascii_uppercase()) && !is_constant;
+    // `Set-Cookie` is a header.
+    let is_header = name.contains('-') && !name.contains('_');
+    let is_joined =
+        name.contains('_') || !is_header && name[1..].bytes().any(|byte| byte.is_ascii_uppercase()) && !is_constant;
     let is_member = name_start > 0
         && text.as_bytes()[name_start - 1] == b'.'
         && text[..name_start - 1].ends_with(|c: char| c.is_alphanumeric());
@@ -300,7 +355,7 @@ fn has_other_qualifier(text: &str, at: usize) -> bool {
 }
 
 /// Returns the kind of a keyword among its neighbors; `None` if they make it something else.
-fn adjust_kind(kind: NameKind, before: &str, keyword: &str, is_plural: bool) -> Option<NameKind> {
+fn adjust_kind(kind: NameKind, before: &str, keyword: &str, is_plural: bool, is_of_service: bool) -> Option<NameKind> {
     let is_other = OTHER_QUALIFIERS.contains(&before)
         || before
             .bytes()
@@ -322,7 +377,7 @@ fn adjust_kind(kind: NameKind, before: &str, keyword: &str, is_plural: bool) -> 
             let compound = COMPOUNDS
                 .iter()
                 .any(|compound| compound.trim_end_matches("key") == before);
-            Some(if KEY_QUALIFIERS.contains(&before) || compound {
+            Some(if KEY_QUALIFIERS.contains(&before) || compound || is_of_service {
                 NameKind::Key
             } else {
                 NameKind::AnyKey
@@ -330,6 +385,15 @@ fn adjust_kind(kind: NameKind, before: &str, keyword: &str, is_plural: bool) -> 
         }
         kind => Some(kind),
     }
+}
+
+/// Returns whether a key is one for an interface: "key for the maps api".
+fn is_of_service(behind: &str) -> bool {
+    let Some(rest) = behind.strip_prefix(" for ").or_else(|| behind.strip_prefix(" to ")) else {
+        return false;
+    };
+    let words = rest.split([' ', ':', '.', '\n']).take(4);
+    words.into_iter().any(|word| word.eq_ignore_ascii_case("api"))
 }
 
 /// Returns the last part of the start of a name: of `MY_API_` it is `API`.

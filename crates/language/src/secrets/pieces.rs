@@ -12,10 +12,16 @@ pub(super) struct Gap {
     pub newlines: u8,
     /// A sentence ended.
     pub is_stop: bool,
+    /// It was a question.
+    pub is_question: bool,
     pub is_comma: bool,
     pub is_slash: bool,
     pub is_bracket: bool,
     pub is_dash: bool,
+    /// The wall of a table: what follows is another cell.
+    pub is_cell: bool,
+    /// A mark of a list begins the line.
+    pub is_item: bool,
 }
 
 /// A word or a quoted text.
@@ -86,8 +92,12 @@ impl<'t> PieceReader<'t> {
                 '\n' => {
                     gap.newlines += 1;
                     length += line_number_length(&rest[1..]);
+                    let line = self.text[self.at + length..self.end].trim_start_matches(' ');
+                    gap.is_item = line.starts_with("- ") || line.starts_with("* ") || line.starts_with("• ");
                 }
                 '\r' => {}
+                '\u{1b}' | '[' if sequence_length(rest) > 0 => length = sequence_length(rest),
+                c if c.is_control() && c != '\t' => {}
                 ' ' | '\t' | '\u{a0}' | '\u{3000}' => {}
                 ':' | '：' | '＝' | '→' | '⇒' | '⟶' | '➜' => gap.is_link = true,
                 '=' => {
@@ -101,7 +111,10 @@ impl<'t> PieceReader<'t> {
                     }
                     gap.is_dash = true;
                 }
-                '|' | '│' if rest[length..].starts_with([' ', '\t', '-']) || rest.len() > 1 => gap.is_link = true,
+                '|' | '│' if rest[length..].starts_with([' ', '\t', '-']) || rest.len() > 1 => {
+                    gap.is_link = true;
+                    gap.is_cell = true;
+                }
                 '>' => gap.is_link |= gap.newlines == 0,
                 '<' if rest.starts_with("<<<") => {
                     gap.is_link = true;
@@ -114,6 +127,7 @@ impl<'t> PieceReader<'t> {
                         || rest.len() == 1 =>
                 {
                     gap.is_stop = true;
+                    gap.is_question |= matches!(c, '?' | '？');
                 }
                 '.' if rest.starts_with("...") => length = 3,
                 '?' if rest.starts_with("??") => {}
@@ -145,6 +159,7 @@ impl<'t> PieceReader<'t> {
                 }
                 '*' if rest[1..].starts_with([' ', '*'])
                     || self.at > 0 && self.text.as_bytes()[self.at - 1] == b'*' => {}
+                '*' if is_emphasis(rest) => {}
                 '`' if rest.starts_with("```") => {
                     // A fence: the name of a language follows.
                     let line = rest.split('\n').next().unwrap_or(rest);
@@ -190,6 +205,8 @@ impl<'t> PieceReader<'t> {
             let next = rest[at + c.len_utf8()..].chars().next().unwrap_or(' ');
             let ends = c.is_whitespace()
                 || matches!(c, '→' | '⇒')
+                || c.is_control()
+                || c == '[' && sequence_length(&rest[at..]) > 0
                 || is_unspaced(c)
                 || matches!(c, '"' | '”' | '“' | '」' | '«' | '»')
                 || c == '`' && !(before.is_alphanumeric() && next.is_alphanumeric())
@@ -238,6 +255,33 @@ fn line_number_length(text: &str) -> usize {
         (1.., Some(mark @ ('→' | '\t'))) => blanks + digits + mark.len_utf8(),
         _ => 0,
     }
+}
+
+/// Returns the length of the sequence that colors a terminal at the start of a text, with its escape or, where that was
+/// stripped, without; 0 if there is none.
+fn sequence_length(text: &str) -> usize {
+    let escape = usize::from(text.starts_with('\u{1b}'));
+    let Some(rest) = text[escape..].strip_prefix('[') else {
+        return 0;
+    };
+    let parameters = rest
+        .bytes()
+        .take_while(|byte| byte.is_ascii_digit() || *byte == b';')
+        .count();
+    match rest.as_bytes().get(parameters) {
+        Some(b'm') if parameters > 0 || escape > 0 => escape + 1 + parameters + 1,
+        Some(last) if escape > 0 && last.is_ascii_alphabetic() => escape + 1 + parameters + 1,
+        _ => 0,
+    }
+}
+
+/// Returns whether a star opens the emphasis of words that another star closes in the same line.
+fn is_emphasis(text: &str) -> bool {
+    let line = text[1..].split('\n').next().unwrap_or_default();
+    line.starts_with(|c: char| c.is_alphanumeric())
+        && line
+            .find('*')
+            .is_some_and(|close| !line[close + 1..].starts_with(|c: char| c.is_alphanumeric()))
 }
 
 /// Returns whether a text begins with a tag of markup.
@@ -316,7 +360,7 @@ fn trim_word(word: &str) -> &str {
             ']' => word.matches('[').count() < word.matches(']').count() && !word.ends_with(MASK),
             '}' => word.matches('{').count() < word.matches('}').count(),
             '>' => !word.contains('<'),
-            '*' => word.ends_with("**"),
+            '*' => word.ends_with("**") || word.matches('*').count() == 1,
             _ => false,
         };
         if !is_closing || word.len() == last.len_utf8() {

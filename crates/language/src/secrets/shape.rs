@@ -4,8 +4,9 @@ mod chance;
 mod code;
 
 use super::{forms, names, prose};
-pub(super) use chance::{entropy, has_words, is_key_run, is_random};
 use chance::transitions;
+pub(super) use chance::{entropy, has_words, is_key_run, is_random};
+pub(super) use code::has_file_extension;
 use code::{is_code, is_location, is_measure, is_notation, is_reference};
 
 /// How much a value looks like a secret. Ordered.
@@ -61,6 +62,10 @@ const PLACEHOLDERS: &[&str] = &[
 
 /// Returns the shape of a value without the quotes around it.
 pub(super) fn shape(value: &str) -> Shape {
+    // Dots stand for the rest of a value that somebody cut.
+    if value.ends_with("...") || value.ends_with('…') {
+        return Shape::Never;
+    }
     let value = value.trim_end_matches(['.', ',', ';', ':']);
     if value.len() < 3 || value.len() > 2_000 || is_reference(value) || forms::is_ordinary_id(value) {
         return Shape::Never;
@@ -76,7 +81,8 @@ pub(super) fn shape(value: &str) -> Shape {
     if PLACEHOLDERS.iter().any(|text| low.contains(text)) || is_repeated(value) {
         return Shape::Never;
     }
-    if prose::is_prose(value.trim_end_matches(['!', '?'])) {
+    let is_possessive = value.ends_with("'s") || value.ends_with("’s");
+    if is_possessive || prose::is_prose(value.trim_end_matches(['!', '?'])) {
         return Shape::Prose;
     }
     let count = |is: fn(u8) -> bool| value.bytes().filter(|byte| is(*byte)).count();
@@ -172,9 +178,15 @@ pub(super) fn subwords(value: &str) -> Vec<&str> {
     parts
 }
 
+/// Returns whether a value stands for another one: a variable, a placeholder, the same sign again and again.
+pub(super) fn is_stand_in(value: &str) -> bool {
+    let low = value.to_ascii_lowercase();
+    value.len() < 3 || is_reference(value) || is_repeated(value) || PLACEHOLDERS.iter().any(|text| low.contains(text))
+}
+
 /// Returns whether a value is a hash or a UUID.
 pub(super) fn is_hex(value: &str) -> bool {
-    let plain = value.bytes().filter(|byte| *byte != b'-').count();
+    let plain = value.bytes().filter(|byte| !b"-_".contains(byte)).count();
     let is_uuid =
         value.len() == 36 && plain == 32 && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     let is_hash = value.len() >= 7
@@ -183,11 +195,11 @@ pub(super) fn is_hex(value: &str) -> bool {
         && value.bytes().any(|byte| byte.is_ascii_alphabetic());
     // A date before a UUID, or a UUID in parts.
     let is_parts = plain >= 16
-        && value.contains('-')
+        && value.contains(['-', '_'])
         && value
-            .split('-')
+            .split(['-', '_'])
             .all(|part| part.len() >= 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
-        && value.split('-').count() >= 4;
+        && value.split(['-', '_']).count() >= 4;
     is_uuid || is_hash || is_parts
 }
 
@@ -217,7 +229,12 @@ fn mixed_shape(value: &str, digits: usize, letters: usize) -> Shape {
             let is_prose = core
                 .bytes()
                 .all(|byte| byte.is_ascii_alphabetic() || b"-/'".contains(&byte));
-            return if is_prose { Shape::Prose } else { Shape::Identifier };
+            return match (is_prose, parts.len()) {
+                // Nobody joins four words of a sentence.
+                (true, 4..) if !core.contains('/') => Shape::Word,
+                (true, _) => Shape::Prose,
+                (false, _) => Shape::Identifier,
+            };
         }
         if core.bytes().all(is_name) {
             let is_constant = core.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
@@ -230,10 +247,23 @@ fn mixed_shape(value: &str, digits: usize, letters: usize) -> Shape {
         };
     }
     let turns = transitions(core);
+    if is_grouped_code(core) {
+        return if core.len() >= 12 { Shape::Strong } else { Shape::Odd };
+    }
+    if has_keyword
+        && (core.bytes().all(|byte| is_name(byte) && !byte.is_ascii_lowercase()) || core.contains('_') && joined)
+    {
+        // `SECP256K1_KEY_SIZE`
+        return Shape::Never;
+    }
     if joined && parts.iter().all(is_plain) && turns <= 2 * parts.len() {
         // `step3`, `retry_after_2`; with one part an ordinary word and a number, which may well be a password.
         return match (parts.len(), has_keyword) {
             (1, _) => Shape::Word,
+            // `MyPassword2024` is a password, `password_2` the name of one.
+            (_, true) if digits >= 3 || digits == 2 && core.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+                Shape::Identifier
+            }
             (_, true) => Shape::Never,
             _ => Shape::Identifier,
         };
@@ -241,6 +271,18 @@ fn mixed_shape(value: &str, digits: usize, letters: usize) -> Shape {
     let is_strong = core.len() >= 6
         && (signs >= 1 && letters >= 2 || turns >= 3 || turns >= 2 && core.len() >= 8 && !joined_prose(core));
     if is_strong { Shape::Strong } else { Shape::Odd }
+}
+
+/// Returns whether a value is a code of groups in capitals and digits: `XK-22-LL-90`.
+fn is_grouped_code(value: &str) -> bool {
+    let groups = value.split('-').collect::<Vec<_>>();
+    let is_group = |group: &&str| {
+        (2..=8).contains(&group.len())
+            && group
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+    };
+    groups.len() >= 3 && groups.iter().all(is_group) && groups.iter().filter(|group| prose::is_prose(group)).count() < 2
 }
 
 /// Returns whether a value mixes letters, digits and signs as no name of a program does.
@@ -251,7 +293,16 @@ pub(super) fn is_mixed(value: &str) -> bool {
     has_letters
         && has(|byte| byte.is_ascii_digit())
         && (has_sign && !value.contains(['/', '(', '[', '{', '<'])
-            || transitions(value) >= 3 && !joined_prose(value) && !value.contains(['/', '.', '(', ':']))
+            || !value.contains(['/', '.', '(', ':'])
+                && (transitions(value) >= 3 && !joined_prose(value) || has_scattered_part(value)))
+}
+
+/// Returns whether letters and digits alternate within one part of a value: `maps-9d8f7s`.
+fn has_scattered_part(value: &str) -> bool {
+    let parts = value.split(|c: char| !c.is_ascii_alphanumeric());
+    parts
+        .filter(|part| part.len() >= 6 && transitions(part) >= 3)
+        .any(|part| !joined_prose(part) || part.split(|c: char| c.is_ascii_digit()).all(|run| run.len() <= 2))
 }
 
 /// Returns whether all runs of letters in a value are ordinary words.

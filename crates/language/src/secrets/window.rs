@@ -5,6 +5,7 @@
 
 mod before;
 mod case;
+mod columns;
 mod phrases;
 mod reading;
 mod words;
@@ -15,8 +16,9 @@ use super::shape::{Shape, shape};
 use super::{Secret, push};
 use before::find_before;
 use case::{is_value, value_range};
-use phrases::{find_long_phrase, find_pair, find_words};
-use reading::{Reading, is_config_line, is_set_before};
+use columns::find_in_column;
+use phrases::{find_in_call, find_long_phrase, find_pair, find_words};
+use reading::{Reading, is_config_line, is_other_field, is_set_before, skip_remark};
 
 /// How far a name reaches, in bytes and in pieces.
 const REACH: usize = 240;
@@ -30,6 +32,7 @@ pub(super) fn find(text: &str, name: &SecretName, found: &mut Vec<Secret>) {
         _ => "assigned-secret",
     };
     find_after(text, name, rule, found);
+    find_in_column(text, name, rule, found);
     if !name.is_flag && !name.is_identifier && !name.is_folder && name.kind != NameKind::Header {
         find_before(text, name, rule, found);
     }
@@ -45,8 +48,12 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
         start += 2;
     }
     if text[start..].starts_with('(') && !name.is_unspaced {
-        // A call: `token(...)`.
-        return;
+        return find_in_call(text, start, name, rule, found);
+    }
+    start = skip_remark(text, start, limit);
+    let pair = text[start..limit].trim_start_matches([' ', '=', ':']);
+    if pair.starts_with('(') && matches!(name.kind, NameKind::Login | NameKind::AnyKey) {
+        find_in_call(text, limit - pair.len(), name, rule, found);
     }
     let mut reader = PieceReader::new(text, start, limit);
     let mut reading = Reading {
@@ -61,6 +68,10 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
         has_setter: is_set_before(text, name.start),
         is_resumed: false,
         is_config: is_config_line(text, name),
+        is_group: false,
+        is_after_run: false,
+        has_account: false,
+        last_length: 0,
     };
     for possessive in ["'s ", "’s "] {
         if text[name.end..].starts_with(possessive) {
@@ -68,10 +79,21 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
             reader = PieceReader::new(text, name.end + possessive.len(), limit);
         }
     }
+    let is_credential = text[name.start..name.end].to_ascii_lowercase().contains("cred");
     let mut before: Option<Piece> = None;
     for piece in reader {
         if reading.count > MOST_PIECES || !reading.enter(&piece, name) {
             return;
+        }
+        if let Some(label) = &before
+            && !reading.is_group
+            && is_other_field(text, label, &piece, name)
+        {
+            // `password: {prod: ...}`: the field is one of the name's own.
+            if !label.gap.is_link {
+                return;
+            }
+            reading.is_group = true;
         }
         reading.count += 1;
         if piece.text.is_empty() {
@@ -93,18 +115,19 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
             return;
         }
         if name.kind == NameKind::Login
-            && let Some(range) = find_pair(&piece, before.as_ref(), &reading)
+            && let Some(range) = find_pair(&piece, before.as_ref(), &reading, is_credential)
         {
             push(found, range, rule);
             reading.skip(&piece);
             before = Some(piece);
             continue;
         }
-        let tie = reading.tie(&piece, name);
+        let tie = reading.tie(text, &piece, name);
         if is_value(text, name, &piece, tie, &reading) {
             let (from, to) = value_range(text, &piece, reading.is_equals);
             push(found, from..to, rule);
             reading.listed = Some(tie);
+            reading.last_length = piece.text.len();
             reading.is_linked = false;
             reading.is_direct = false;
         } else {

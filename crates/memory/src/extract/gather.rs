@@ -265,7 +265,7 @@ impl TextContext<'_> {
         ];
         if let Some((_, reason)) = whole.into_iter().find(|(is_so, _)| *is_so) {
             extraction.rejections.push(Rejection {
-                text: secrets::mask(&cut_at_word(self.own.text.trim(), 80)),
+                text: cut_at_word(&secrets::mask_head(self.own.text.trim(), 320), 80),
                 reason: reason.to_owned(),
                 rule: None,
                 confidence: None,

@@ -209,7 +209,7 @@ fn finish_group(
 
 pub(crate) fn reject_statement(statement: &Statement, reason: &str) -> Rejection {
     Rejection {
-        text: secrets::mask(&cut_at_word(&statement.text, 300)),
+        text: cut_at_word(&secrets::mask_head(&statement.text, 1_200), 300),
         reason: reason.to_owned(),
         rule: statement.strongest.clone(),
         confidence: Some(round_confidence(statement.confidence())),
@@ -249,7 +249,7 @@ pub fn accept_candidate(
         .iter()
         .find_map(|sentence| score::refusal(&sentence.text, rules));
     let rejection = |reason: &str| Rejection {
-        text: secrets::mask(&cut_at_word(&candidate.body, 300)),
+        text: cut_at_word(&secrets::mask_head(&candidate.body, 1_200), 300),
         reason: reason.to_owned(),
         rule: None,
         confidence: Some(candidate.confidence),

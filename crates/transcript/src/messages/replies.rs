@@ -3,6 +3,7 @@
 //! The client wraps these words in sentences of its own. Only the words are kept, with the call they were about.
 
 use super::{UserReply, WordsChannel};
+use language::visible::shown;
 
 /// What the result of a refused call starts with.
 const REFUSAL_STARTS: [&str; 3] = [
@@ -44,8 +45,8 @@ pub(super) fn find_replies(call: &str, text: &str) -> Vec<UserReply> {
     let reply = |channel, question: &str, text: &str| UserReply {
         channel,
         call: call.to_owned(),
-        question: question.to_owned(),
-        text: text.to_owned(),
+        question: shown(question).into_owned(),
+        text: shown(text).into_owned(),
     };
     if REFUSAL_STARTS.iter().any(|start| text.starts_with(start)) {
         return vec![reply(WordsChannel::Refusal, "", refusal_words(text))];

@@ -8,7 +8,8 @@ use crate::log::{
     ResponseLine, WindowMark,
 };
 use crate::problem::{Problem, ProblemKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::OnceLock;
 
 /// A log of a session, with what is known about it from outside.
 pub struct SessionLog {
@@ -79,6 +80,17 @@ pub struct Session<'a> {
     repeats: Vec<Node>,
     /// Nodes by id; filled only if the session has several logs.
     by_id: IdMap<u128, Node>,
+    /// See [`Session::agent_marks`].
+    agent_marks: OnceLock<[HashMap<String, AgentMarks>; 2]>,
+}
+
+/// The few records of one agent that every chain of it is compared with.
+#[derive(Debug, Default)]
+pub struct AgentMarks {
+    /// Compaction boundaries, in order.
+    pub boundaries: Vec<Node>,
+    /// Texts that name the size of a window, other than copies, in order.
+    pub window_marks: Vec<(Node, WindowMark)>,
 }
 
 impl<'a> Session<'a> {
@@ -98,6 +110,7 @@ impl<'a> Session<'a> {
             hot_records: Vec::with_capacity(total),
             repeats: Vec::new(),
             by_id: IdMap::default(),
+            agent_marks: OnceLock::new(),
         };
         for (number, part) in parts.iter().enumerate() {
             session.starts.push(session.hot_records.len() as u32);
@@ -230,6 +243,28 @@ impl<'a> Session<'a> {
         let marks =
             parts.flat_map(|(start, part)| part.log.window_marks.iter().map(move |(at, mark)| (start + at, *mark)));
         marks.filter(|(node, _)| self.has_flag(*node, record_flag::OWN) && !self.is_copied(*node))
+    }
+
+    /// Returns the marks of the main agent or of a sub-agent. They are collected once for the whole session, because it may
+    /// have hundreds of thousands of sub-agents.
+    pub fn agent_marks(&self, is_sidechain: bool, agent: &str) -> Option<&AgentMarks> {
+        let all = self.agent_marks.get_or_init(|| {
+            let mut all = [HashMap::<String, AgentMarks>::new(), HashMap::new()];
+            let agent = |node: Node| {
+                let log = self.log(node);
+                log.string(log.scope_of(self.record(node)).agent).to_owned()
+            };
+            let side = |node: Node| usize::from(self.is_sidechain(node));
+            for node in self.own_nodes().filter(|node| self.kind(*node) == RecordKind::Boundary) {
+                all[side(node)].entry(agent(node)).or_default().boundaries.push(node);
+            }
+            for (node, mark) in self.window_marks() {
+                let marks = all[side(node)].entry(agent(node)).or_default();
+                marks.window_marks.push((node, mark));
+            }
+            all
+        });
+        all[usize::from(is_sidechain)].get(agent)
     }
 
     /// Returns the nodes of this session whose id an earlier record of the same log has. They are not part of the

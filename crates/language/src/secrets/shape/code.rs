@@ -5,6 +5,9 @@ use super::{subwords, transitions};
 
 /// Endings of file names.
 const EXTENSIONS: &[&str] = &[
+    "dockerfile",
+    "mp3",
+    "mp4",
     "rs",
     "py",
     "js",
@@ -114,6 +117,11 @@ pub(super) fn is_reference(value: &str) -> bool {
         || value
             .strip_prefix('%')
             .is_some_and(|rest| rest.strip_suffix('%').is_some_and(is_name))
+        || value.strip_prefix('$').is_some_and(|rest| {
+            let name = rest.split('/').next().unwrap_or_default();
+            name.len() < rest.len() && is_name(name)
+        })
+        || value.contains("/$")
         || value.starts_with("{{")
         || value.starts_with("${{")
         || value.starts_with("<%")
@@ -148,26 +156,32 @@ fn has_inner_digit(value: &str) -> bool {
 pub(super) fn is_code(value: &str) -> bool {
     let name = value
         .bytes()
-        .take_while(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(byte))
+        .take_while(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte))
         .count();
     let is_call = name > 0
         && value.as_bytes().get(name).is_some_and(|byte| b"([".contains(byte))
-        && !has_inner_digit(&value[..name]);
+        && (!has_inner_digit(&value[..name])
+            || value.starts_with(|c: char| c.is_ascii_alphabetic()) && transitions(&value[..name]) <= 2);
+    // `&str`, `&mut`, `&[u8]`
+    let is_borrow = value
+        .strip_prefix('&')
+        .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_lowercase()) || rest.starts_with(['[', '\'']));
     let has_operator = [
-        "::", "->", "=>", "==", "&&", "||", "()", "[]", "!=", "\\d", "\\w", "${", ".*", ".+",
+        "::", "->", "=>", "==", "&&", "||", "()", "[]", "!=", "\\d", "\\w", "${", ".*", ".+", "![", "](", "},{", "**/",
+        "/*", "*/", "\\.", "{{", "{}", "`+", "+`",
     ]
     .iter()
     .any(|operator| value.contains(operator));
-    let is_macro = value.ends_with('(') || value.ends_with("({") || value.contains("!(\"");
-    is_call || has_operator || is_macro || is_member(value)
+    let is_macro = value.ends_with(['(', '{']) || value.ends_with("({") || value.contains("!(\"");
+    let is_annotation = value.starts_with('@') && value.contains('(');
+    is_call || is_annotation || has_operator || is_macro || is_borrow || value.starts_with("#!") || is_member(value)
 }
 
 /// Returns whether a value is written in some notation: an escape, a format, an entity, a list of choices, a field, a number of
 /// an advisory or a ticket.
 pub(super) fn is_notation(value: &str) -> bool {
     let has_mark = [
-        "\\x", "\\u", "%s", "%d", "%v", "&lt;", "&gt;", "&amp;", "&quot;", ":\"", "=\"", "='", "[^", "$(", "`", "\\\\",
-        "##", "/>", "</",
+        "\\x", "\\u", "&lt;", "&gt;", "&amp;", "&quot;", ":\"", "=\"", "='", "[^", "$(", "\\\\", "##", "/>", "</",
     ]
     .iter()
     .any(|mark| value.contains(mark));
@@ -178,7 +192,7 @@ pub(super) fn is_notation(value: &str) -> bool {
             let is_word = part
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-            part.len() <= 12 && is_word && !part.bytes().all(|byte| byte.is_ascii_digit())
+            part.len() <= 24 && is_word && !part.bytes().all(|byte| byte.is_ascii_digit())
         });
     let port = value.split_once(':').filter(|(host, _)| {
         !host.is_empty()
@@ -209,9 +223,19 @@ pub(super) fn is_notation(value: &str) -> bool {
         is_name
             && !rest.is_empty()
             && !rest.starts_with('=')
-            && rest
+            && (rest
                 .bytes()
                 .all(|byte| byte.is_ascii_alphabetic() || b"_.".contains(&byte))
+                || rest
+                    .trim_end_matches(',')
+                    .bytes()
+                    .all(|byte| byte.is_ascii_digit() || byte == b'.'))
+    });
+    let is_media_type = ["application/", "text/", "image/", "multipart/"]
+        .iter()
+        .any(|kind| value.starts_with(kind));
+    let is_empty_field = value.strip_suffix('=').is_some_and(|field| {
+        names::contains_keyword(field) || field.len() <= 12 && field.bytes().all(|byte| byte.is_ascii_lowercase())
     });
     has_mark
         || is_format
@@ -222,6 +246,8 @@ pub(super) fn is_notation(value: &str) -> bool {
         || is_windows_path
         || is_ticket
         || is_advisory
+        || is_media_type
+        || is_empty_field
         || is_pair
 }
 
@@ -252,7 +278,7 @@ fn is_member(value: &str) -> bool {
 pub(super) fn is_location(value: &str) -> bool {
     if value.starts_with(['/', '~'])
         && value.len() > 1
-        && value[1..].starts_with(|c: char| c.is_ascii_alphanumeric() || "._/".contains(c))
+        && value[1..].starts_with(|c: char| c.is_ascii_alphanumeric() || "._/$".contains(c))
         || value.starts_with("./")
         || value.starts_with("../")
         || value.starts_with("\\\\")
@@ -264,15 +290,17 @@ pub(super) fn is_location(value: &str) -> bool {
         return true;
     }
     let has_signs = value.bytes().any(|byte| b"!$%^&*?+=|".contains(&byte));
-    let extension = value
-        .rsplit_once('.')
-        .map(|(_, extension)| extension.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':'));
-    if !has_signs && extension.is_some_and(|extension| EXTENSIONS.contains(&extension)) {
+    if !has_signs && has_file_extension(value) {
         return true;
     }
     let slashes = value.bytes().filter(|byte| *byte == b'/').count();
     if !has_signs
-        && (slashes >= 2 || slashes == 1 && value.split('/').all(|part| prose::is_prose(part) || part.is_empty()))
+        && (slashes >= 2
+            || slashes == 1
+                && (value.split('/').all(|part| prose::is_prose(part) || part.is_empty())
+                    || value
+                        .bytes()
+                        .all(|byte| byte.is_ascii_lowercase() || b"/-_".contains(&byte))))
     {
         return true;
     }
@@ -287,21 +315,34 @@ pub(super) fn is_location(value: &str) -> bool {
                 .all(|byte| byte.is_ascii_alphanumeric() || b".-_:/".contains(&byte));
         let is_version = rest.starts_with(|c: char| c.is_ascii_digit() || "^~v".contains(c)) && rest.contains('.')
             || rest == "latest"
+            || rest.len() >= 7 && rest.bytes().all(|byte| byte.is_ascii_hexdigit())
             || rest
                 .strip_prefix('v')
                 .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()));
-        if is_name && (is_host || is_version) {
+        if (is_name || name.is_empty()) && (is_host || is_version) {
             return true;
         }
     }
     // `v1.2.3-rc1`, `10.0.0.1:80`, `db.example.com`
     let is_number = |part: &str| part.bytes().any(|byte| byte.is_ascii_digit()) && transitions(part) <= 1;
     let numbers = value.split(['.', '-', ':']).filter(|part| is_number(part)).count();
-    let is_version = numbers >= 2 && value.split('.').next().is_some_and(is_number);
+    let starts_as_number = value
+        .trim_start_matches(['v', 'V'])
+        .starts_with(|c: char| c.is_ascii_digit());
+    let is_version = numbers >= 2 && starts_as_number && value.split('.').next().is_some_and(is_number);
     let domain = value.split([':', '/']).next().unwrap_or_default().rsplit_once('.');
     let is_host = domain
         .is_some_and(|(name, domain)| DOMAINS.contains(&domain) && !name.bytes().any(|byte| byte.is_ascii_uppercase()));
     value.contains('.') && !has_signs && (is_version || is_host)
+}
+
+/// Returns whether a value ends like the name of a file, the number of a line or a range of lines behind it included.
+pub(in crate::secrets) fn has_file_extension(value: &str) -> bool {
+    value.rsplit_once('.').is_some_and(|(name, extension)| {
+        let low = extension.to_ascii_lowercase();
+        let plain = low.trim_end_matches(|c: char| c.is_ascii_digit() || ":-,".contains(c));
+        !name.is_empty() && (EXTENSIONS.contains(&plain) || EXTENSIONS.contains(&low.as_str()))
+    })
 }
 
 /// Returns whether a value is a number with a unit, an ordinal, or a version: `24h`, `64-bit`, `2nd`, `v2`, `0x1f`.

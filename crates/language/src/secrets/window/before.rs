@@ -14,6 +14,8 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
     let before = &text[start..name.start];
     let from = sentence_start(before);
     let pieces = PieceReader::new(text, start + from, name.start).collect::<Vec<_>>();
+    let behind = text[name.end..].trim_start_matches(['"', '\'', '`', ' ']);
+    let has_own_value = behind.starts_with([':', '=', '：']);
     let nearest = pieces.len().saturating_sub(12);
     for (at, piece) in pieces.iter().enumerate().skip(nearest) {
         let between = &pieces[at + 1..];
@@ -21,6 +23,10 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
         let Some(tie) = back_tie(text, name, piece, between) else {
             continue;
         };
+        // A field with a value of its own takes none from before.
+        if has_own_value && tie < Tie::Direct {
+            continue;
+        }
         if piece.text.is_empty()
             || piece.text == MASK
             || piece.text.chars().any(char::is_whitespace)
@@ -29,7 +35,12 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
             continue;
         }
         let looks = shape(piece.text);
-        if looks < Shape::Word || is_followed_by_unit(text, piece.end) || closing == Some('(') {
+        let is_spelled = looks == Shape::Identifier
+            && tie == Tie::Direct
+            && matches!(name.kind, NameKind::Password)
+            && !name.is_bare_pass
+            && piece.text.bytes().any(|byte| byte.is_ascii_digit());
+        if looks < Shape::Word && !is_spelled || is_followed_by_unit(text, piece.end) || closing == Some('(') {
             continue;
         }
         let is_password = matches!(
@@ -39,7 +50,18 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
         let length = piece.text.len();
         let is_mixed = is_mixed(piece.text);
         let has_digit = piece.text.bytes().any(|byte| byte.is_ascii_digit());
+        let is_asked = at.checked_sub(1).is_some_and(|before| {
+            matches!(
+                pieces[before].text.to_ascii_lowercase().as_str(),
+                "type" | "enter" | "input" | "typing" | "entering"
+            ) && !piece.gap.is_comma
+        });
+        let is_plain_pin = name.kind == NameKind::Pin && looks != Shape::Digits;
         let is_enough = match (tie, looks) {
+            _ if is_plain_pin => false,
+            (Tie::Direct, Shape::Identifier) => true,
+            (_, Shape::Word | Shape::Odd) if is_asked && is_password && between.len() <= 7 => true,
+            (_, Shape::Digits) if is_asked && is_password && length >= 4 && between.len() <= 11 => true,
             _ if name.is_bare_pass && (tie < Tie::Direct || looks < Shape::Odd || !has_digit) => false,
             (Tie::Direct, Shape::Word) => {
                 is_password && (piece.is_quoted || between.len() <= 4) && name.kind != NameKind::Login
@@ -63,6 +85,14 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
         let is_enough = is_enough && !matches!(name.kind, NameKind::Signature | NameKind::Wordlist);
         if is_enough && !forms::is_ordinary_id(piece.text) {
             push(found, piece.start..piece.end, rule);
+            // "X or Y is the password"
+            if let [.., other, joint] = &pieces[..at]
+                && matches!(joint.text, "or" | "and" | "或" | "和")
+                && shape(other.text) >= Shape::Odd
+                && looks >= Shape::Odd
+            {
+                push(found, other.start..other.end, rule);
+            }
         }
     }
 }
@@ -73,7 +103,12 @@ fn sentence_start(text: &str) -> usize {
     let mut start = line;
     for (at, _) in text.match_indices(['.', '?', '!', '。', '？', '！']) {
         let after = at + text[at..].chars().next().map_or(1, char::len_utf8);
-        let ends = text[after..].starts_with([' ', '"']) || !text.is_char_boundary(at + 1);
+        // A password may end with such a sign.
+        let goes_on = text[at..].starts_with(['!', '?'])
+            && text[after..]
+                .trim_start_matches(' ')
+                .starts_with(|c: char| c.is_lowercase() || matches!(c, '-' | '—' | '–' | '(' | ','));
+        let ends = !goes_on && text[after..].starts_with([' ', '"']) || !text.is_char_boundary(at + 1);
         // "Tr0ub4dor&3. That's the password" speaks of the sentence before.
         let resumes = ["that", "this", "it", "is", "those", "it's"]
             .iter()
@@ -99,8 +134,11 @@ fn back_tie(text: &str, name: &SecretName, piece: &Piece, between: &[Piece]) -> 
         });
     };
     let low = first.text.to_lowercase();
+    let is_being = matches!(low.as_str(), "is" | "are" | "was");
     let is_clean = between[1..].iter().all(|word| {
-        !CLAUSES.contains(&word.text.to_lowercase().as_str()) && !names::contains_keyword(word.text)
+        !(is_being && matches!(word.text, "and" | "but" | "not"))
+            && !CLAUSES.contains(&word.text.to_lowercase().as_str())
+            && !names::contains_keyword(word.text)
     });
     if (BACK_LINKS.contains(&low.as_str()) || ends_in_link(&low)) && is_clean && between.len() <= 7 {
         return Some(if low == "for" { Tie::Linked } else { Tie::Direct });

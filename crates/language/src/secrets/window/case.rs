@@ -2,7 +2,7 @@
 
 use super::super::names::{NameKind, SecretName};
 use super::super::pieces::{Piece, is_unspaced};
-use super::super::shape::{Shape, is_mixed, shape};
+use super::super::shape::{Shape, is_mixed, is_stand_in, shape};
 use super::super::{MASK, forms};
 use super::reading::{Reading, Tie};
 use super::words::{COMMON_PASSWORDS, UNITS, UNSPACED_UNITS};
@@ -21,7 +21,15 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
     if name.kind == NameKind::Login && value.contains(['/', ':']) {
         return false;
     }
-    if matches!(looks, Shape::Digits | Shape::Word | Shape::Odd) && is_followed_by_unit(text, to.max(piece.end)) {
+    let may_be_measure = match looks {
+        Shape::Digits | Shape::Word => true,
+        looks => looks == Shape::Odd && value.starts_with(|c: char| c.is_ascii_digit()),
+    };
+    if may_be_measure && is_followed_by_unit(text, to.max(piece.end)) {
+        return false;
+    }
+    // The rest of a sentence in a cell is no value.
+    if piece.gap.is_cell && looks < Shape::Strong && !is_whole_cell(text, piece.end) {
         return false;
     }
     if looks == Shape::Prose && is_common_password(value, name, piece, tie) {
@@ -41,8 +49,32 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
         is_flag: name.is_flag,
         is_small: value.bytes().all(|byte| byte.is_ascii_lowercase()),
         is_mixed: is_mixed(value),
+        is_apart: piece.gap.is_comma
+            && text[to.max(piece.end)..]
+                .trim_start_matches(['"', '`'])
+                .starts_with([',', '，', ';']),
+        is_after_run: name.is_unspaced || reading.is_after_run,
+        is_plain_pin: name.kind == NameKind::Pin && is_plain_pin(&text[name.start..name.end]),
+        is_below: piece.gap.newlines > 0,
+        is_identifier: name.is_identifier,
+        digits: value.bytes().filter(u8::is_ascii_digit).count(),
+        is_handmade: value.bytes().filter(u8::is_ascii_digit).count() >= 2
+            || [u8::is_ascii_digit, u8::is_ascii_uppercase, u8::is_ascii_lowercase]
+                .iter()
+                .all(|is| value.bytes().any(|byte| is(&byte))),
+        has_sign: value.bytes().rev().skip(1).any(|byte| b"!@#$%^&*~+".contains(&byte)),
+        is_listed: text[to.max(piece.end)..].trim_start_matches('`').starts_with(", "),
+        is_account: name.kind == NameKind::Login && !text[name.start..name.end].to_ascii_lowercase().contains("cred"),
     };
-    if !name.is_tail && !name.is_flag && !case.is_sign && tie >= Tie::Linked && looks < Shape::Strong {
+    if is_assigned(text, name, piece) && !is_stand_in(value) {
+        let is_named = value.contains('_') && !case.has_digit;
+        if looks >= Shape::Word && value.len() >= 4
+            || looks != Shape::Prose && value.len() >= 6 && !is_named && is_plain(value)
+        {
+            return true;
+        }
+    }
+    if !name.is_tail && !name.is_flag && !case.is_sign && looks < Shape::Random {
         return false;
     }
     if tie < Tie::Direct && looks >= Shape::Hex && looks != Shape::Odd && forms::is_named_id(text, from) {
@@ -53,13 +85,16 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
         && value.contains(|c: char| c == '.' || c.is_ascii_uppercase());
-    if name.is_identifier && !piece.is_quoted && !case.has_digit && is_type {
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    let may_be_type = digits == 0 || digits == 1 && value.starts_with(|c: char| c.is_ascii_uppercase());
+    if name.is_identifier && !piece.is_quoted && may_be_type && is_type {
         return false;
     }
     if name.is_bare_pass && !is_pass_value(text, name, &case) {
         return false;
     }
-    let is_spoken = name.is_identifier && (tie < Tie::Direct || !case.is_sign && looks < Shape::Strong);
+    let is_spoken =
+        name.is_identifier && !reading.is_after_run && (tie < Tie::Direct || !case.is_sign && looks < Shape::Strong);
     if is_spoken || name.is_folder && (looks < Shape::Strong || tie < Tie::Direct || value.contains(['/', '\\'])) {
         return false;
     }
@@ -68,23 +103,27 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
 
 /// Returns whether a value behind a bare `pass` is one: tests pass, and code passes arguments.
 fn is_pass_value(text: &str, name: &SecretName, case: &Case) -> bool {
-    let before = text[text.floor_char_boundary(name.start.saturating_sub(60))..name.start].to_lowercase();
+    let before = &text[text.floor_char_boundary(name.start.saturating_sub(60))..name.start];
+    let before = before.rsplit('\n').next().unwrap_or_default().to_lowercase();
+    let after = &text[name.end..text.floor_char_boundary((name.end + 60).min(text.len()))];
+    let after = after.split('\n').next().unwrap_or_default().to_lowercase();
     let has_user = ["user", "login", "admin", "账号", "帳號", "root", "wifi", "wi-fi"]
         .iter()
-        .any(|word| before.contains(word));
-    let is_odd = matches!(case.looks, Shape::Odd | Shape::Strong | Shape::Random) && case.has_digit;
+        .any(|word| {
+            before.contains(word) || after.contains(&format!(" {word}:")) || after.contains(&format!(" {word}="))
+        });
+    let is_owned = ["the ", "my ", "our "].iter().any(|word| before.contains(word));
+    let is_odd = matches!(case.looks, Shape::Odd | Shape::Strong | Shape::Random) && (case.has_digit || case.has_sign);
     match (case.tie, case.is_sign) {
-        (Tie::Direct, false) => {
-            !case.is_adjacent || is_odd || ["the ", "my ", "our "].iter().any(|word| before.contains(word))
-        }
+        (Tie::Direct, false) => !case.is_adjacent || is_odd || is_owned,
         (Tie::Direct, true) => {
             is_odd
                 && (case.is_mixed
                     || has_user
                     || text[name.start..name.end].bytes().all(|byte| byte.is_ascii_lowercase()))
-                || has_user && case.looks >= Shape::Word
+                || has_user && (case.looks >= Shape::Word || case.looks == Shape::Identifier && case.has_digit)
         }
-        (Tie::Linked, false) => is_odd,
+        (Tie::Linked, false) => is_odd && (is_owned || has_user),
         _ => has_user && is_odd,
     }
 }
@@ -100,12 +139,31 @@ struct Case {
     is_about: bool,
     is_adjacent: bool,
     has_digit: bool,
+    digits: usize,
     has_hyphen: bool,
     is_flag: bool,
     /// Small letters only.
     is_small: bool,
     /// Letters, digits and signs, or letters and digits that change often: nothing that names have.
     is_mixed: bool,
+    /// Between commas: "my password, X, works there too".
+    is_apart: bool,
+    /// A run of Chinese, Japanese or Korean stands before it.
+    is_after_run: bool,
+    /// The name is `pin`, which is also that of a version or a contact.
+    is_plain_pin: bool,
+    /// On a line below its name.
+    is_below: bool,
+    /// The name is one of a program.
+    is_identifier: bool,
+    /// Several digits, or letters in both cases and a digit.
+    is_handmade: bool,
+    /// A sign among letters.
+    has_sign: bool,
+    /// More words follow, as in a list.
+    is_listed: bool,
+    /// The name is that of an account.
+    is_account: bool,
 }
 
 impl Case {
@@ -117,7 +175,8 @@ impl Case {
             NameKind::AnyKey => match self.tie {
                 Tie::Direct => {
                     self.looks == Shape::Random
-                        || self.looks == Shape::Strong && self.length >= 12 && self.has_digit
+                        || self.looks == Shape::Strong && self.length >= 12 && self.has_digit && self.is_mixed
+                        || self.looks == Shape::Strong && self.length >= 8 && self.is_mixed && self.is_sign
                         || self.looks == Shape::Hex && self.length >= 24 && !self.is_sign && !self.is_flag
                 }
                 Tie::Linked => {
@@ -128,12 +187,12 @@ impl Case {
             },
             NameKind::Pin => self.is_pin(),
             NameKind::Login => match self.tie {
-                Tie::Direct => self.looks >= Shape::Odd,
+                Tie::Direct => self.looks >= if self.is_account { Shape::Strong } else { Shape::Odd },
                 Tie::Linked => self.looks >= Shape::Strong,
                 _ => self.looks >= Shape::Strong && self.length >= 6,
             },
             NameKind::Header => match self.tie {
-                Tie::Direct => self.looks >= Shape::Word && self.length >= 8,
+                Tie::Direct => self.looks >= Shape::Word && self.length >= 8 && !self.is_below,
                 Tie::Clause if self.is_adjacent => {
                     self.looks >= Shape::Strong && self.length >= 10
                         || self.looks >= Shape::Odd && self.length >= 14
@@ -144,8 +203,8 @@ impl Case {
             },
             NameKind::Cookie => match self.tie {
                 Tie::Direct => {
-                    self.looks >= Shape::Strong && self.length >= 12
-                        || self.looks == Shape::Hex && self.length >= 32 && self.is_equals
+                    self.looks >= Shape::Strong && self.length >= 12 && (self.is_mixed || self.looks == Shape::Random)
+                        || self.looks == Shape::Hex && self.length >= 32 && self.is_equals && !self.has_hyphen
                 }
                 Tie::Linked => {
                     self.looks == Shape::Random && self.length >= 20
@@ -153,7 +212,7 @@ impl Case {
                 }
                 _ => self.looks == Shape::Random && self.length >= 24,
             },
-            NameKind::Signature => self.tie == Tie::Direct && self.length >= 16,
+            NameKind::Signature => self.tie == Tie::Direct && self.length >= 12,
             NameKind::Wordlist | NameKind::Leet => false,
         }
     }
@@ -162,22 +221,30 @@ impl Case {
         match self.tie {
             Tie::Direct => match self.looks {
                 Shape::Never | Shape::Prose => false,
-                Shape::Identifier => self.is_quoted || !self.is_sign,
-                Shape::Digits => self.length >= 3,
+                Shape::Identifier => self.is_quoted || !self.is_sign || self.has_digit,
+                Shape::Digits => self.length >= if self.is_identifier { 6 } else { 3 },
                 _ => true,
             },
             Tie::Linked => match self.looks {
-                Shape::Never | Shape::Prose | Shape::Identifier => false,
+                Shape::Never | Shape::Prose => false,
+                Shape::Identifier => self.has_digit && self.is_about || self.is_handmade && self.is_sign,
                 Shape::Word => self.is_about,
                 Shape::Digits => self.length >= 4,
                 Shape::Hex => self.length >= 12,
                 _ => true,
             },
             Tie::Clause => match self.looks {
-                Shape::Odd => (self.is_adjacent || self.is_quoted && self.length >= 6) && self.has_digit,
+                Shape::Odd => {
+                    let is_near = self.is_adjacent || self.is_apart || self.is_after_run;
+                    (is_near || self.is_quoted && self.length >= 6) && self.has_digit
+                }
+                Shape::Identifier => self.is_adjacent && self.is_handmade && !self.is_identifier,
                 Shape::Digits => self.is_adjacent && self.length >= 5,
                 Shape::Hex => self.is_adjacent && self.length >= 16,
-                looks => looks >= Shape::Strong && (self.is_adjacent || self.is_mixed),
+                looks => {
+                    let is_near = self.is_adjacent || self.is_apart || self.is_after_run;
+                    looks >= Shape::Strong && (is_near || self.is_mixed)
+                }
             },
             Tie::Near => {
                 self.looks == Shape::Random || self.looks == Shape::Strong && self.is_mixed && self.length >= 8
@@ -186,22 +253,37 @@ impl Case {
     }
 
     fn is_token(&self) -> bool {
+        // Keys to a disk are groups of digits.
+        if self.looks == Shape::Digits && self.length >= 24 && self.has_hyphen && self.tie >= Tie::Clause {
+            return self.is_adjacent || self.tie >= Tie::Linked;
+        }
         match self.tie {
             Tie::Direct => match self.looks {
-                Shape::Never | Shape::Prose | Shape::Identifier => false,
-                Shape::Word => self.length >= 7,
+                Shape::Never | Shape::Prose => false,
+                Shape::Identifier => {
+                    let is_given = self.is_flag || self.is_quoted || self.is_equals || self.is_sign && self.digits >= 3;
+                    self.has_digit && self.length >= 8 && is_given
+                }
+                Shape::Word => self.length >= 7 && !self.is_listed,
                 Shape::Digits => self.length >= 6 && !self.is_equals && !self.is_sign,
                 Shape::Hex => self.length >= 12,
                 _ => self.length >= 5,
             },
             Tie::Linked => match self.looks {
                 Shape::Word => self.length >= 9 && self.is_about,
-                Shape::Hex => self.length >= 20 && self.is_about || self.length >= 32 && !self.has_hyphen,
-                Shape::Odd => self.length >= 6 && self.has_digit && (self.is_about || self.is_quoted),
+                Shape::Hex => {
+                    let least = if self.has_hyphen { 20 } else { 14 };
+                    self.length >= least && self.is_about || self.length >= 32 && !self.has_hyphen
+                }
+                Shape::Odd => {
+                    self.length >= 6 && (self.has_digit || self.has_sign) && (self.is_about || self.is_quoted)
+                }
                 looks => looks >= Shape::Strong && self.length >= 6,
             },
             Tie::Clause => match self.looks {
-                Shape::Odd => self.is_adjacent && self.length >= 10,
+                Shape::Odd => {
+                    self.is_adjacent && self.length >= 10 || self.is_after_run && self.has_digit && self.length >= 6
+                }
                 Shape::Hex => self.is_adjacent && self.length >= 32,
                 Shape::Strong => self.is_adjacent && self.length >= 7 || self.is_mixed && self.length >= 10,
                 looks => looks == Shape::Random,
@@ -213,7 +295,12 @@ impl Case {
     fn is_pin(&self) -> bool {
         match self.tie {
             Tie::Direct | Tie::Linked => match self.looks {
-                Shape::Digits => (3..=24).contains(&self.length),
+                Shape::Digits => {
+                    (3..=24).contains(&self.length)
+                        && (!self.is_plain_pin || self.tie == Tie::Direct || self.is_about || !self.is_sign)
+                }
+                _ if self.is_plain_pin => false,
+                Shape::Identifier => self.digits >= 4 && self.tie == Tie::Direct,
                 Shape::Word => (self.is_quoted || self.length >= 8) && self.is_small && self.tie == Tie::Direct,
                 looks => looks >= Shape::Odd,
             },
@@ -222,6 +309,8 @@ impl Case {
                     self.is_adjacent && (4..=24).contains(&self.length)
                         || self.is_quoted && (4..=8).contains(&self.length)
                 }
+                _ if self.is_plain_pin => false,
+                Shape::Odd => self.is_adjacent && self.has_digit,
                 looks => looks >= Shape::Strong,
             },
             Tie::Near => false,
@@ -290,4 +379,35 @@ pub(super) fn value_range(text: &str, piece: &Piece, is_equals: bool) -> (usize,
         }
     }
     (piece.start, text.floor_char_boundary(end))
+}
+
+/// Returns whether nothing but the wall of the table or the end of the line follows.
+fn is_whole_cell(text: &str, end: usize) -> bool {
+    let rest = text[end..].trim_start_matches(|c: char| matches!(c, ' ' | '`' | '"' | '*' | '\'' | '”'));
+    rest.is_empty() || rest.starts_with(['|', '│', '\n', '\r'])
+}
+
+/// Returns whether a name says `pin` and no more: versions and contacts are pinned, too.
+fn is_plain_pin(name: &str) -> bool {
+    name.to_ascii_lowercase().trim_end_matches('s').ends_with("pin")
+}
+
+/// Returns whether a value is assigned to a variable of the environment: `DB_PASSWORD=...`. Whatever it is, it is the secret.
+fn is_assigned(text: &str, name: &SecretName, piece: &Piece) -> bool {
+    let is_constant = text[name.start..name.end]
+        .bytes()
+        .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+    let gap = text[name.end..piece.start].trim_end_matches(['"', '\'']);
+    let is_secret = !matches!(
+        name.kind,
+        NameKind::AnyKey | NameKind::Login | NameKind::Header | NameKind::Cookie
+    );
+    is_constant && name.is_tail && is_secret && gap == "="
+}
+
+/// Returns whether a value is one run of letters and digits with joints: no code, no path.
+fn is_plain(value: &str) -> bool {
+    value
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-_!@#%^*+".contains(&byte))
 }

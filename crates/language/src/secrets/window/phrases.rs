@@ -3,11 +3,17 @@
 use super::super::names::{NameKind, SecretName};
 use super::super::pieces::{Gap, Piece, PieceReader, is_unspaced};
 use super::super::shape::{Shape, shape};
-use super::super::{MASK, prose};
+use super::super::{MASK, Secret, prose, push};
 use super::reading::{Reading, Tie};
 
 /// Returns the end of a password of several words that begins with a piece.
-pub(super) fn find_words(text: &str, name: &SecretName, piece: &Piece, reading: &Reading, limit: usize) -> Option<usize> {
+pub(super) fn find_words(
+    text: &str,
+    name: &SecretName,
+    piece: &Piece,
+    reading: &Reading,
+    limit: usize,
+) -> Option<usize> {
     const SMALL: &[&str] = &[
         "the", "a", "an", "is", "are", "to", "of", "in", "on", "for", "and", "or", "not", "by", "with", "at", "from",
         "be", "it", "you", "we", "i", "must", "should", "can", "will", "was", "has", "have", "this", "that", "if",
@@ -32,7 +38,7 @@ pub(super) fn find_words(text: &str, name: &SecretName, piece: &Piece, reading: 
             && word.bytes().all(|byte| byte.is_ascii_alphabetic())
             && !SMALL.contains(&word.to_ascii_lowercase().as_str())
     };
-    let tie = reading.tie(piece, name);
+    let tie = reading.tie(text, piece, name);
     if piece.is_quoted {
         let words = piece.text.split_whitespace().collect::<Vec<_>>();
         let fits = (2..=24).contains(&words.len()) && tie >= Tie::Linked && !piece.text.ends_with(['.', '?']);
@@ -105,7 +111,13 @@ fn find_wordlist(text: &str, piece: &Piece, limit: usize) -> Option<usize> {
 }
 
 /// Returns the end of a passphrase that is a sentence of its own: the rest of a line or what is quoted.
-pub(super) fn find_long_phrase(text: &str, name: &SecretName, piece: &Piece, reading: &Reading, limit: usize) -> Option<usize> {
+pub(super) fn find_long_phrase(
+    text: &str,
+    name: &SecretName,
+    piece: &Piece,
+    reading: &Reading,
+    limit: usize,
+) -> Option<usize> {
     const RULES: &[&str] = &[
         "must",
         "should",
@@ -141,7 +153,11 @@ pub(super) fn find_long_phrase(text: &str, name: &SecretName, piece: &Piece, rea
         "none",
         "blank",
     ];
-    if name.kind != NameKind::Phrase && !piece.is_quoted || reading.tie(piece, name) != Tie::Direct {
+    let least_tie = match piece.is_quoted && name.kind == NameKind::Phrase {
+        true => Tie::Linked,
+        false => Tie::Direct,
+    };
+    if name.kind != NameKind::Phrase && !piece.is_quoted || reading.tie(text, piece, name) < least_tie {
         return None;
     }
     if piece.text.chars().next().is_some_and(is_unspaced) {
@@ -174,7 +190,12 @@ pub(super) fn find_long_phrase(text: &str, name: &SecretName, piece: &Piece, rea
 }
 
 /// Returns the second half of a name and a password: `admin/hunter2`, `admin : hunter2`, "admin and hunter2".
-pub(super) fn find_pair(piece: &Piece, before: Option<&Piece>, reading: &Reading) -> Option<std::ops::Range<usize>> {
+pub(super) fn find_pair(
+    piece: &Piece,
+    before: Option<&Piece>,
+    reading: &Reading,
+    is_credential: bool,
+) -> Option<std::ops::Range<usize>> {
     let is_user = |user: &str| {
         let is_plain = user
             .bytes()
@@ -192,7 +213,9 @@ pub(super) fn find_pair(piece: &Piece, before: Option<&Piece>, reading: &Reading
         let is_known = ["admin", "root", "test", "guest", "demo", "user"].contains(&user.to_ascii_lowercase().as_str())
             && user.eq_ignore_ascii_case(password);
         let is_path = password.contains('/') || shape(piece.text) == Shape::Prose && !is_known;
+        let is_in_json = piece.is_quoted && looks == Shape::Word;
         if is_user(user)
+            && !is_in_json
             && !is_path
             && is_tied
             && (looks >= Shape::Word && looks != Shape::Hex || is_known)
@@ -202,6 +225,13 @@ pub(super) fn find_pair(piece: &Piece, before: Option<&Piece>, reading: &Reading
         }
     }
     let user = before.filter(|user| is_user(user.text) && !user.text.contains(MASK))?;
+    let is_given = matches!(user.text, "with" | "and" | "using") && reading.stops == 0 && reading.count <= 8;
+    let has_digit = piece.text.bytes().any(|byte| byte.is_ascii_digit());
+    let is_pair = reading.has_account || user.text == "and" && is_credential;
+    let looks_given = matches!(shape(piece.text), Shape::Identifier) || shape(piece.text) >= Shape::Word;
+    if is_given && is_pair && has_digit && piece.gap == Gap::default() && looks_given {
+        return Some(piece.start..piece.end);
+    }
     let is_colon = piece.gap.is_link && !piece.gap.is_equals && !piece.gap.is_bracket && piece.gap.newlines == 0;
     let is_joined = piece.gap.is_slash || is_colon && shape(piece.text) >= Shape::Odd;
     let looks = shape(piece.text);
@@ -212,4 +242,50 @@ pub(super) fn find_pair(piece: &Piece, before: Option<&Piece>, reading: &Reading
         && (user.text.len() >= 3 || looks >= Shape::Odd);
     (is_joined && is_near && is_password && !piece.text.chars().any(char::is_whitespace))
         .then_some(piece.start..piece.end)
+}
+
+/// Adds what a call is given in quotes: `setPassword("X")`, `HTTPBasicAuth("user", "X")`.
+pub(super) fn find_in_call(text: &str, open: usize, name: &SecretName, rule: &'static str, found: &mut Vec<Secret>) {
+    let (values, is_closed) = quoted_arguments(text, open + 1);
+    let is_secret = matches!(name.kind, NameKind::Password | NameKind::Token | NameKind::Key);
+    let takes_pair = matches!(name.kind, NameKind::Login | NameKind::AnyKey);
+    let value = match values.as_slice() {
+        [value] if is_secret => value,
+        [_, value] if takes_pair && is_closed => value,
+        _ => return,
+    };
+    let argument = &text[value.clone()];
+    let has_digit = argument.bytes().any(|byte| byte.is_ascii_digit());
+    let looks = shape(argument);
+    let is_enough = match looks {
+        Shape::Identifier | Shape::Word | Shape::Odd => has_digit && argument.len() >= 6,
+        looks => looks >= Shape::Strong,
+    };
+    if is_enough && !argument.contains(char::is_whitespace) {
+        push(found, value.clone(), rule);
+    }
+}
+
+/// Returns the quoted arguments of a call, and whether its bracket closes behind them.
+fn quoted_arguments(text: &str, from: usize) -> (Vec<std::ops::Range<usize>>, bool) {
+    const LONGEST: usize = 120;
+    let mut values = Vec::new();
+    let mut at = from;
+    while values.len() < 3 {
+        let Some(quote) = text[at..].chars().next().filter(|c| matches!(c, '"' | '\'')) else {
+            break;
+        };
+        let Some(length) = text[at + 1..].find([quote, '\n']).filter(|length| *length <= LONGEST) else {
+            break;
+        };
+        let end = at + 1 + length;
+        if !text[end..].starts_with(quote) {
+            break;
+        }
+        values.push(at + 1..end);
+        at = end + 1;
+        let rest = text[at..].trim_start_matches([',', ' ']);
+        at = text.len() - rest.len();
+    }
+    (values, text[at..].starts_with(')'))
 }

@@ -1,7 +1,8 @@
 //! What is known while reading on from a name: how the next piece is tied to it.
 
-use super::super::names::{NameKind, SecretName};
+use super::super::names::{NameKind, SecretName, contains_keyword};
 use super::super::pieces::{Piece, is_unspaced};
+use super::super::shape::{Shape, shape};
 use super::words::{CLAUSES, CONTINUATIONS, FILLERS, LINKS, SETTERS, UNSPACED_LINKS};
 
 /// How a value is tied to its name. Ordered.
@@ -38,6 +39,14 @@ pub(super) struct Reading {
     pub(super) is_resumed: bool,
     /// The name begins its line and one word follows: `password hunter2`.
     pub(super) is_config: bool,
+    /// The name is that of a group of fields: `secrets: {staging: ...}`.
+    pub(super) is_group: bool,
+    /// The last piece was a run of Chinese, Japanese or Korean.
+    pub(super) is_after_run: bool,
+    /// An address of mail or a quoted word came, which may be the name of a user.
+    pub(super) has_account: bool,
+    /// Length of the last value.
+    pub(super) last_length: usize,
 }
 
 impl Reading {
@@ -48,6 +57,15 @@ impl Reading {
             self.is_linked = true;
             self.is_equals = gap.is_equals;
         }
+        // A value is in the cell next to its name.
+        if gap.is_cell && !self.is_direct {
+            self.is_linked = false;
+        }
+        let is_new_row = gap.is_cell && gap.newlines > 0;
+        let is_new_item = gap.is_item && !self.is_linked && !name.is_flag;
+        if (is_new_row || is_new_item) && self.listed.is_none() {
+            return false;
+        }
         let is_pending = self.is_direct && (self.is_linked || name.is_flag) || self.is_linked && gap.newlines < 2;
         if gap.newlines > 0 && !is_pending && self.listed.is_none() {
             let is_label = piece.text.eq_ignore_ascii_case("value")
@@ -57,7 +75,8 @@ impl Reading {
             }
             self.wraps += 1;
         }
-        if gap.newlines > 0 && name.kind != NameKind::Pin {
+        // Codes are listed line by line, and all are as long.
+        if gap.newlines > 0 && (name.kind != NameKind::Pin || piece.text.len() != self.last_length) {
             self.listed = None;
         }
         if gap.newlines > 3 {
@@ -66,11 +85,24 @@ impl Reading {
         if gap.is_stop {
             self.stops += 1;
             self.listed = None;
-            self.is_about = false;
+            self.is_about = gap.is_question && piece.text.bytes().all(|byte| byte.is_ascii_lowercase());
             let low = piece.text.to_ascii_lowercase();
             self.is_resumed = matches!(
                 low.as_str(),
-                "it" | "it's" | "it’s" | "that's" | "its" | "value" | "this" | "here" | "here's" | "use" | "try"
+                "it" | "it's"
+                    | "it’s"
+                    | "that's"
+                    | "its"
+                    | "value"
+                    | "this"
+                    | "here"
+                    | "here's"
+                    | "use"
+                    | "try"
+                    | "give"
+                    | "paste"
+                    | "enter"
+                    | "type"
             );
             if self.stops > 1 {
                 return false;
@@ -113,7 +145,10 @@ impl Reading {
             return true;
         }
         if self.is_direct
-            && matches!(low, "type" | "enter" | "use" | "try" | "put" | "say" | "send" | "with")
+            && matches!(
+                low,
+                "type" | "enter" | "use" | "try" | "put" | "say" | "send" | "with" | "give" | "paste"
+            )
             && self.count <= 3
         {
             self.is_linked = true;
@@ -127,6 +162,7 @@ impl Reading {
     }
 
     fn take_unspaced(&mut self, word: &str) -> bool {
+        self.is_after_run = true;
         let ends_linking = UNSPACED_LINKS.iter().any(|link| word.ends_with(link));
         let is_short = word.chars().count() <= 7;
         self.is_linked = ends_linking;
@@ -141,6 +177,8 @@ impl Reading {
 
     /// Takes a piece that was no value.
     pub(super) fn skip(&mut self, piece: &Piece) {
+        self.is_after_run = false;
+        self.has_account |= piece.is_quoted || piece.text.contains('@');
         let low = piece.text.to_ascii_lowercase();
         if self.is_direct && self.count == 1 {
             self.is_about = CONTINUATIONS.contains(&low.as_str())
@@ -160,9 +198,13 @@ impl Reading {
     }
 
     /// Returns how a piece is tied to the name.
-    pub(super) fn tie(&self, piece: &Piece, name: &SecretName) -> Tie {
+    pub(super) fn tie(&self, text: &str, piece: &Piece, name: &SecretName) -> Tie {
         if let Some(tie) = self.listed {
             return tie.min(Tie::Linked);
+        }
+        // "The password for staging? hunter2"
+        if piece.gap.is_question && is_alone(text, piece.end) {
+            return Tie::Linked;
         }
         if self.stops > 0 {
             let answers = self.is_direct && self.count == 1;
@@ -179,6 +221,11 @@ impl Reading {
             (true, true) => Tie::Direct,
             (true, false) if name.is_flag || self.is_config && self.count == 1 => Tie::Direct,
             (true, false) if name.is_unspaced || piece.is_quoted => Tie::Linked,
+            // "the old password (hunter2) no longer works"
+            (true, false) if piece.gap.is_bracket && self.count == 1 && text[piece.end..].starts_with([')', '）']) => {
+                Tie::Linked
+            }
+            (true, false) if piece.gap.is_dash && self.count == 1 && is_last_word(text, piece.end) => Tie::Linked,
             (true, false) => Tie::Clause,
             (false, true) => Tie::Linked,
             (false, false) if self.count <= 9 && self.wraps == 0 => Tie::Clause,
@@ -209,4 +256,73 @@ pub(super) fn is_config_line(text: &str, name: &SecretName) -> bool {
         && after.starts_with(' ')
         && words.next().is_some()
         && words.next().is_none()
+}
+
+/// Returns where reading begins behind a name: after a remark in brackets that holds no value, as in "password (staging): X".
+pub(super) fn skip_remark(text: &str, start: usize, limit: usize) -> usize {
+    const LONGEST: usize = 60;
+    let rest = &text[start..limit];
+    let inner = rest.trim_start_matches(' ');
+    let Some(open) = inner.chars().next().filter(|c| matches!(c, '(' | '（' | '[')) else {
+        return start;
+    };
+    let from = rest.len() - inner.len() + open.len_utf8();
+    let Some(close) = rest[from..]
+        .find([')', '）', ']', '\n'])
+        .filter(|close| *close <= LONGEST)
+    else {
+        return start;
+    };
+    let is_closed = rest[from + close..].starts_with([')', '）', ']']);
+    let is_remark = rest[from..from + close].split([' ', ',', ':', '，']).all(|word| {
+        let looks = shape(word);
+        let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
+        looks == Shape::Never || looks <= Shape::Identifier && !has_digit || word.chars().any(is_unspaced)
+    });
+    match is_closed && is_remark {
+        true => start + from + close + rest[from + close..].chars().next().map_or(0, char::len_utf8),
+        false => start,
+    }
+}
+
+/// Returns whether the word before a sign is the name of another field, to which the value after the sign belongs:
+/// `"login": "bob", "id": ...`.
+pub(super) fn is_other_field(text: &str, label: &Piece, piece: &Piece, name: &SecretName) -> bool {
+    const OWN: &[&str] = &[
+        "value", "val", "is", "default", "new", "old", "current", "previous", "data", "text", "example", "plain", "raw",
+    ];
+    let gap = text[label.end..piece.start].trim_start_matches(['"', '\'', '`', '”']);
+    let is_sign = (gap.starts_with([':', '=', '：']) || gap.starts_with(" =")) && !piece.gap.is_cell;
+    let low = label.text.to_ascii_lowercase();
+    let is_name = label
+        .text
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+    if !is_sign
+        || !is_name
+        || label.text.is_empty()
+        || OWN.contains(&low.as_str())
+        || FILLERS.contains(&low.as_str())
+        || LINKS.contains(&low.as_str())
+    {
+        return false;
+    }
+    if contains_keyword(label.text) {
+        return true;
+    }
+    let is_quoted_field = label.is_quoted && text[label.end..].starts_with(['"', '\'']);
+    let begins = label.text.contains('_') || label.gap.is_comma || label.gap.newlines > 0 || label.gap.is_bracket;
+    is_quoted_field || begins && name.kind != NameKind::Login && shape(label.text) <= Shape::Identifier
+}
+
+/// Returns whether a sign or the end of the line follows, and no further word.
+fn is_last_word(text: &str, end: usize) -> bool {
+    let rest = text[end..].trim_start_matches(['`', '"', '\'', '*', ' ']);
+    !rest.starts_with(|c: char| c.is_alphanumeric())
+}
+
+/// Returns whether nothing follows in the line.
+fn is_alone(text: &str, end: usize) -> bool {
+    let line = text[end..].split('\n').next().unwrap_or_default();
+    line.trim_end_matches(['`', '"', '\'', '.', ' ', '\r']).is_empty()
 }

@@ -396,18 +396,17 @@ impl TraceBuilder<'_, '_> {
 
     /// Assigns texts that name the size of a window to calls.
     fn add_window_marks(&mut self) {
-        let session = self.session;
-        let agent = |node: Node| session.log(node).scope_of(session.record(node)).agent;
+        let Some(marks) = self.session.agent_marks(self.trace.is_sidechain, &self.trace.agent) else {
+            return;
+        };
         let calls = &self.trace.calls;
-        for (node, mark) in session.window_marks() {
-            let is_here = session.is_sidechain(node) == self.trace.is_sidechain
-                && session.string(session.part_number(node), agent(node)) == self.trace.agent;
+        for &(node, mark) in &marks.window_marks {
             let next = calls.partition_point(|call| call.node <= node);
             let call = match mark {
                 WindowMark::Trailer => next.checked_sub(1),
                 WindowMark::LargeModel | WindowMark::OtherModel => Some(next).filter(|next| *next < calls.len()),
             };
-            if let Some(call) = call.filter(|_| is_here) {
+            if let Some(call) = call {
                 self.trace.window_marks.push((call as u32, mark));
             }
         }
@@ -416,17 +415,21 @@ impl TraceBuilder<'_, '_> {
     /// Collects the automatic boundaries of this agent that are not on the chain.
     fn add_off_chain_boundaries(&mut self) {
         let session = self.session;
-        for node in session
-            .own_nodes()
-            .filter(|node| session.kind(*node) == RecordKind::Boundary)
-        {
-            let agent = session.log(node).scope_of(session.record(node)).agent;
-            let is_here = session.is_sidechain(node) == self.trace.is_sidechain
-                && session.string(session.part_number(node), agent) == self.trace.agent;
-            let is_known = self.trace.recorded.iter().any(|boundary| boundary.node == node);
+        let Some(marks) = session.agent_marks(self.trace.is_sidechain, &self.trace.agent) else {
+            return;
+        };
+        let mut recorded = self
+            .trace
+            .recorded
+            .iter()
+            .map(|boundary| boundary.node)
+            .collect::<Vec<_>>();
+        recorded.sort_unstable();
+        for &node in &marks.boundaries {
+            let is_known = recorded.binary_search(&node).is_ok();
             let metadata = session.boundary(node).filter(|metadata| metadata.is_auto);
             let pre_tokens = metadata.and_then(|metadata| metadata.pre_tokens);
-            if let Some(pre_tokens) = pre_tokens.filter(|_| is_here && !is_known && !session.is_copied(node)) {
+            if let Some(pre_tokens) = pre_tokens.filter(|_| !is_known && !session.is_copied(node)) {
                 self.trace.off_chain.push(OffChainBoundary {
                     call: self.trace.calls.partition_point(|call| call.node <= node) as u32,
                     node,
@@ -481,13 +484,9 @@ fn find_base(trace: &Trace, measured: Option<u32>) -> (u32, bool) {
     };
     let known = measured.filter(|base| *base <= 3 * usual && !first.continuity.is_after_hole);
     let room = |(at, call): (usize, &Call)| {
-        let is_before = |boundary: &&RecordedBoundary| boundary.call as usize <= at && !boundary.is_micro;
-        let summary = trace
-            .recorded
-            .iter()
-            .rev()
-            .find(is_before)
-            .map_or(0, |boundary| boundary.summary);
+        let before = &trace.recorded[..trace.recorded.partition_point(|boundary| boundary.call as usize <= at)];
+        let last = before.iter().rev().find(|boundary| !boundary.is_micro);
+        let summary = last.map_or(0, |boundary| boundary.summary);
         let sent = call.usage.filter(|_| call.model == first.model)?.input_side();
         Some(u32::try_from(sent).unwrap_or(u32::MAX).saturating_sub(summary))
     };
@@ -546,8 +545,9 @@ fn sum_earlier_reasoning(session: &Session<'_>, trace: &mut Trace) {
             (earlier, turn) = Default::default();
         }
         let items = trace.calls[at].response.clone();
-        let nodes = trace.nodes.iter().filter(|(item, _)| items.contains(item));
-        let blocks = nodes.flat_map(|(_, node)| session.blocks(*node));
+        let place = |item: u32| trace.nodes.partition_point(|(first, _)| *first < item);
+        let nodes = &trace.nodes[place(items.start)..place(items.end).max(place(items.start))];
+        let blocks = nodes.iter().flat_map(|(_, node)| session.blocks(*node));
         let sized = blocks
             .filter(|block| block.kind == BlockKind::Thinking && block.extra > 0)
             .map(|block| reasoning_estimate(block.extra))
