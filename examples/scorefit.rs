@@ -6,8 +6,9 @@
 //!
 //! The folder holds `real*-dev.jsonl`: one labelled message a line (`file`, `uuid` or `line:N`, `label` keep, maybe or no,
 //! `cue`). Authors are home folders in `cwd`, else repositories; a fold holds whole authors. (a) is the built-in score: cues
-//! with weights set by hand. (b) is a logistic regression on hashed word pairs plus the same cues and signs, trained on the
-//! other folds. Everything is deterministic: no clock, no random numbers.
+//! with weights set by hand. (b) is a logistic regression on hashed words and word pairs plus the same cues and signs, trained
+//! on the other folds; (c) is the built-in score plus trained words and pairs. The penalty of (b) and (c) is chosen on the
+//! training folds alone. Everything is deterministic: no clock, no random numbers.
 
 use anyhow::{Context, Result, bail};
 use backcast::run::{ReadOptions, read_messages};
@@ -31,10 +32,23 @@ const BUCKETS: usize = 4096;
 /// Weight of a labelled positive, and of a `maybe`.
 const POSITIVE_WEIGHT: f64 = 8.0;
 const MAYBE_WEIGHT: f64 = 3.0;
-/// Strength of the penalty on weights, passes over the data, and step.
-const PENALTY: f64 = 1e-4;
-const PASSES: usize = 30;
+/// Strengths of the penalty on weights that are tried, passes over the data, and step.
+const PENALTIES: [f64; 3] = [1e-3, 1e-2, 3e-2];
+const PASSES: usize = 15;
 const STEP: f64 = 0.05;
+/// What a point of the built-in score counts in (c), as in the confidence.
+const POINT: f64 = 1.1;
+
+/// What is trained.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Variant {
+    /// The cues and signs alone: shows what trained weights do for them.
+    Cues,
+    /// Words, pairs, cues and signs.
+    Words,
+    /// Words and pairs on top of the built-in score.
+    Sum,
+}
 
 #[derive(Deserialize)]
 struct LabelRow {
@@ -79,16 +93,19 @@ fn main() -> Result<()> {
         .iter()
         .map(|row| best(row, |said| said.score))
         .collect::<Vec<_>>();
-    let trained = cross_validate(&labelled, &folds);
     println!("\n(a) weights set by hand\n{}", curve(&labelled, &by_hand));
-    println!(
-        "(b) trained on hashed word pairs and the same signs\n{}",
-        curve(&labelled, &trained)
-    );
     println!("threshold chosen on the other folds, (a):");
     print_folds(&labelled, &folds, &by_hand);
-    println!("threshold chosen on the other folds, (b):");
-    print_folds(&labelled, &folds, &trained);
+    for (name, variant) in [
+        ("(a2) the same cues and signs, trained", Variant::Cues),
+        ("(b) words, pairs, cues and signs, trained", Variant::Words),
+        ("(c) the built-in score plus trained words and pairs", Variant::Sum),
+    ] {
+        let trained = cross_validate(&labelled, &folds, variant);
+        println!("{name}\n{}", curve(&labelled, &trained));
+        println!("threshold chosen on the other folds:");
+        print_folds(&labelled, &folds, &trained);
+    }
     print_default(&labelled, &by_hand);
     print_learning_curve(&labelled, &folds);
     print_acts(&labelled);
@@ -153,7 +170,12 @@ fn read_labelled(rows: &[LabelRow], transcripts: &Path) -> Result<Vec<LabelledMe
     let labelled = rows.iter().map(|row| {
         let line = row.uuid.strip_prefix("line:");
         let name = line.map_or_else(|| row.uuid.clone(), |line| format!("{}:{line}", row.session));
-        let statements = found.get(&(row.file.clone(), name)).cloned().unwrap_or_default();
+        let repeated = || find_repeated(&found, row, transcripts);
+        let statements = found
+            .get(&(row.file.clone(), name))
+            .cloned()
+            .or_else(repeated)
+            .unwrap_or_default();
         LabelledMessage {
             author: authors[&row.file].clone(),
             label: match row.label.as_str() {
@@ -167,6 +189,23 @@ fn read_labelled(rows: &[LabelRow], transcripts: &Path) -> Result<Vec<LabelledMe
         }
     });
     Ok(labelled.collect())
+}
+
+/// Returns the statements of the record that repeats a queued prompt: the label names the line of the queue.
+fn find_repeated(
+    found: &BTreeMap<(String, String), Vec<Statement>>,
+    row: &LabelRow,
+    transcripts: &Path,
+) -> Option<Vec<Statement>> {
+    let line = row.uuid.strip_prefix("line:")?.parse::<usize>().ok()?;
+    let packed = std::fs::read(transcripts.join(&row.file)).ok()?;
+    let text = String::from_utf8(zstd::decode_all(packed.as_slice()).ok()?).ok()?;
+    let record = serde_json::from_str::<serde_json::Value>(text.lines().nth(line - 1)?).ok()?;
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let queued = words(record.get("content")?.as_str()?);
+    let of_file = found.iter().filter(|((file, _), _)| *file == row.file);
+    let same = of_file.filter(|(_, said)| said.iter().all(|said| queued.contains(&said.text)));
+    same.map(|(_, said)| said).max_by_key(|said| said.len()).cloned()
 }
 
 /// Returns the home folder in a working folder.
@@ -206,7 +245,7 @@ fn split_authors(labelled: &[LabelledMessage]) -> BTreeMap<&str, usize> {
 }
 
 /// Features of a statement: buckets of words and pairs, then cues, then signs.
-fn features(said: &Statement, sentences: usize, rules: &ExtractionRules) -> Vec<(usize, f64)> {
+fn features(said: &Statement, sentences: usize, variant: Variant, rules: &ExtractionRules) -> Vec<(usize, f64)> {
     let text = said.text.to_lowercase();
     let words = text
         .split(|sign: char| !sign.is_alphanumeric() && sign != '\'')
@@ -217,11 +256,15 @@ fn features(said: &Statement, sentences: usize, rules: &ExtractionRules) -> Vec<
         .collect::<Vec<_>>();
     let bucket = |gram: &str| (xxh3_64(gram.as_bytes()) % BUCKETS as u64) as usize;
     let mut found = BTreeMap::new();
-    for pair in words.windows(2) {
+    let pairs = if variant == Variant::Cues { &[][..] } else { &words[..] };
+    for pair in pairs.windows(2) {
         found.insert(bucket(pair[0]), 0.3);
         found.insert(bucket(&format!("{} {}", pair[0], pair[1])), 0.3);
     }
     let mut found = found.into_iter().collect::<Vec<_>>();
+    if variant == Variant::Sum {
+        return found;
+    }
     for at in matching_cues(&said.text, &rules.candidate_patterns(&said.text), rules) {
         found.push((BUCKETS + at, 1.0));
     }
@@ -246,10 +289,20 @@ struct Example {
     features: Vec<(usize, f64)>,
     is_positive: bool,
     weight: f64,
+    /// What is known before the training.
+    base: f64,
+}
+
+fn base_of(said: &Statement, variant: Variant) -> f64 {
+    match variant {
+        Variant::Sum => POINT * (said.score - memory::extract::score::MIDDLE_SCORE),
+        _ => 0.0,
+    }
 }
 
 /// Trains on the statements of rows: the sentence that the cue names is the positive one.
-fn train<'a>(rows: impl Iterator<Item = &'a LabelledMessage>, rules: &ExtractionRules) -> Vec<f64> {
+fn train<'a>(rows: impl Iterator<Item = &'a LabelledMessage>, variant: Variant, penalty: f64) -> Vec<f64> {
+    let rules = ExtractionRules::built_in();
     let mut examples = Vec::new();
     for row in rows {
         let likeness = |said: &Statement| said.words.iter().filter(|word| row.cue.contains(*word)).count();
@@ -260,7 +313,8 @@ fn train<'a>(rows: impl Iterator<Item = &'a LabelledMessage>, rules: &Extraction
                 continue;
             }
             examples.push(Example {
-                features: features(said, row.statements.len(), rules),
+                features: features(said, row.statements.len(), variant, rules),
+                base: base_of(said, variant),
                 is_positive,
                 weight: match (is_positive, row.label) {
                     (true, KEEP) => POSITIVE_WEIGHT,
@@ -280,11 +334,12 @@ fn train<'a>(rows: impl Iterator<Item = &'a LabelledMessage>, rules: &Extraction
                 .iter()
                 .map(|(at, amount)| weights[*at] * amount)
                 .sum::<f64>()
-                + weights[bias];
+                + weights[bias]
+                + example.base;
             let error = f64::from(u8::from(example.is_positive)) - 1.0 / (1.0 + (-sum).exp());
             let step = STEP * example.weight * error;
             for (at, amount) in &example.features {
-                weights[*at] += step * amount - STEP * PENALTY * weights[*at];
+                weights[*at] += step * amount - STEP * penalty * weights[*at];
             }
             weights[bias] += step;
         }
@@ -292,21 +347,55 @@ fn train<'a>(rows: impl Iterator<Item = &'a LabelledMessage>, rules: &Extraction
     weights
 }
 
-fn cross_validate(labelled: &[LabelledMessage], folds: &BTreeMap<&str, usize>) -> Vec<f64> {
-    let rules = ExtractionRules::built_in();
-    let tables = (0..FOLDS).map(|fold| train(labelled.iter().filter(|row| folds[row.author.as_str()] != fold), rules));
+/// Scores every row by a table trained on the other folds, with the penalty that does best within them.
+fn cross_validate(labelled: &[LabelledMessage], folds: &BTreeMap<&str, usize>, variant: Variant) -> Vec<f64> {
+    let fold_of = |row: &LabelledMessage| folds[row.author.as_str()];
+    let tables = (0..FOLDS).map(|fold| {
+        let others = labelled.iter().filter(|row| fold_of(row) != fold).collect::<Vec<_>>();
+        let quality = |penalty: f64| {
+            let mut scores = vec![0.0; others.len()];
+            for inner in (0..FOLDS).filter(|inner| *inner != fold) {
+                let table = train(
+                    others.iter().copied().filter(|row| fold_of(row) != inner),
+                    variant,
+                    penalty,
+                );
+                for (row, score) in others.iter().zip(&mut scores).filter(|(row, _)| fold_of(row) == inner) {
+                    *score = score_with(row, &table, variant);
+                }
+            }
+            average_precision(&others, &scores)
+        };
+        let penalty = PENALTIES
+            .into_iter()
+            .max_by(|one, other| quality(*one).total_cmp(&quality(*other)));
+        train(others.iter().copied(), variant, penalty.unwrap_or(PENALTIES[0]))
+    });
     let tables = tables.collect::<Vec<_>>();
     labelled
         .iter()
-        .map(|row| score_with(row, &tables[folds[row.author.as_str()]], rules))
+        .map(|row| score_with(row, &tables[fold_of(row)], variant))
         .collect()
 }
 
-fn score_with(row: &LabelledMessage, weights: &[f64], rules: &ExtractionRules) -> f64 {
+fn score_with(row: &LabelledMessage, weights: &[f64], variant: Variant) -> f64 {
+    let rules = ExtractionRules::built_in();
     best(row, |said| {
-        let found = features(said, row.statements.len(), rules);
-        found.iter().map(|(at, amount)| weights[*at] * amount).sum::<f64>() + weights[weights.len() - 1]
+        let found = features(said, row.statements.len(), variant, rules);
+        let sum = found.iter().map(|(at, amount)| weights[*at] * amount).sum::<f64>();
+        sum + weights[weights.len() - 1] + base_of(said, variant)
     })
+}
+
+fn average_precision(rows: &[&LabelledMessage], scores: &[f64]) -> f64 {
+    let (mut keeps, mut sum) = (0, 0.0);
+    for (count, at) in order(scores).into_iter().enumerate() {
+        if rows[at].label == KEEP {
+            keeps += 1;
+            sum += share(keeps, count + 1);
+        }
+    }
+    sum / keeps.max(1) as f64
 }
 
 /// What a threshold yields.
@@ -434,23 +523,18 @@ fn print_default(labelled: &[LabelledMessage], scores: &[f64]) {
 
 /// Trains (b) on the first 1, 2, ... of the other folds.
 fn print_learning_curve(labelled: &[LabelledMessage], folds: &BTreeMap<&str, usize>) {
-    let rules = ExtractionRules::built_in();
     println!("learning curve of (b): average precision of keeps, by number of folds trained on");
+    let rows = labelled.iter().collect::<Vec<_>>();
     for count in 1..FOLDS {
-        let scores = (0..FOLDS).map(|fold| {
+        let tables = (0..FOLDS).map(|fold| {
             let used = (1..=count).map(|step| (fold + step) % FOLDS).collect::<Vec<_>>();
-            train(
-                labelled.iter().filter(|row| used.contains(&folds[row.author.as_str()])),
-                rules,
-            )
+            let rows = labelled.iter().filter(|row| used.contains(&folds[row.author.as_str()]));
+            train(rows, Variant::Words, PENALTIES[1])
         });
-        let tables = scores.collect::<Vec<_>>();
-        let scores = labelled
-            .iter()
-            .map(|row| score_with(row, &tables[folds[row.author.as_str()]], rules));
-        let scores = scores.collect::<Vec<_>>();
-        let text = curve(labelled, &scores);
-        println!("  {count}: {}", text.lines().last().unwrap_or_default().trim());
+        let tables = tables.collect::<Vec<_>>();
+        let score = |row: &LabelledMessage| score_with(row, &tables[folds[row.author.as_str()]], Variant::Words);
+        let scores = labelled.iter().map(score).collect::<Vec<_>>();
+        println!("  {count}: {:.3}", average_precision(&rows, &scores));
     }
     println!();
 }

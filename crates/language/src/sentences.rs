@@ -116,7 +116,9 @@ fn is_abbreviation(before: &str, after: &str) -> bool {
     const KNOWN: [&str; 10] = ["e.g", "i.e", "etc", "vs", "approx", "cf", "dr", "mr", "ms", "incl"];
     let word = before.rsplit([' ', '(']).next().unwrap_or_default();
     let is_item = word.len() == 1 && before.trim_start().len() == 1 && word.as_bytes()[0].is_ascii_alphanumeric();
-    KNOWN.iter().any(|known| word.eq_ignore_ascii_case(known))
+    // "etc." before a capital mostly ends the sentence.
+    let is_end = word.eq_ignore_ascii_case("etc") && after.starts_with(char::is_uppercase);
+    KNOWN.iter().any(|known| word.eq_ignore_ascii_case(known)) && !is_end
         || word.eq_ignore_ascii_case("no") && after.starts_with(|sign: char| sign.is_ascii_digit())
         || is_item
 }
@@ -215,14 +217,29 @@ fn is_noise(line: &str) -> bool {
         "Exception:",
         "fatal:",
     ];
+    let item = strip_bullet(line);
+    let is_checkbox = ["[ ] ", "[x] ", "[X] "].iter().any(|mark| item.starts_with(mark));
     let is_code = CODE.iter().any(|start| line.starts_with(start)) && line.contains(['=', '{', ';']);
     let letters = line.chars().filter(|sign| sign.is_alphabetic() || *sign == ' ').count();
-    line.starts_with(SIGNS)
+    is_checkbox
+        || line.starts_with(SIGNS)
         || STARTS.iter().any(|start| line.starts_with(start))
         || line.ends_with([';', '{', '}'])
         || is_code
         || LOGS.iter().any(|mark| line.contains(mark))
-        || letters * 100 < line.chars().count() * 72
+        || letters * 100 < line.chars().count() * 72 && !is_plain_but_one(line)
+}
+
+/// Returns whether a line is plain words except for one, such as an address.
+fn is_plain_but_one(line: &str) -> bool {
+    let is_plain = |word: &&str| {
+        word.trim_matches([',', '.', '?', '!', '-'])
+            .chars()
+            .all(char::is_alphabetic)
+    };
+    let words = line.split_whitespace().collect::<Vec<_>>();
+    let plain = words.iter().filter(|word| is_plain(word)).count();
+    plain >= 4 && plain + 1 >= words.len() && words.first().is_some_and(|word| is_plain(&word))
 }
 
 /// Removes the sign or number of a list item.
@@ -296,6 +313,14 @@ mod tests {
         );
         check("(It works.) Now go on.", &["(It works.)", "Now go on."]);
         check("See no. 5 of it. no. Do it", &["See no. 5 of it.", "no.", "Do it"]);
+        check(
+            "Logs, traces etc. We keep them.",
+            &["Logs, traces etc.", "We keep them."],
+        );
+        check(
+            "the cache is on host 10.20.130.140",
+            &["the cache is on host 10.20.130.140"],
+        );
         check(
             "It says \"really?\" twice in step 3. Why is \"done.\" Wrong",
             &["It says \"really?\" twice in step 3.", "Why is \"done.", "Wrong"],

@@ -48,9 +48,15 @@ pub fn skim_frontmatter(text: &str) -> BTreeMap<String, String> {
     }
     let lines = text.lines().take(FRONTMATTER_LINES).skip(1);
     for line in lines.take_while(|line| !is_fence(line)) {
+        // Newer clients write the type inside `metadata`.
+        let is_nested = line.starts_with("  ") && line.trim_start().starts_with("type:");
+        let line = if is_nested { line.trim_start() } else { line };
         let Some((key @ ("name" | "description" | "type"), value)) = line.split_once(':') else {
             continue;
         };
+        if is_nested && found.contains_key(key) {
+            continue;
+        }
         let fields = parse_mapping(&format!("{key}: {}", value.trim()));
         let value = match fields.and_then(|mut fields| Some(fields.pop()?.1.value)) {
             Some(Value::String(text)) => to_one_line(&text),

@@ -4,8 +4,9 @@
 //! shortest folder in which a session worked and that holds its other folders. Worktrees belong to the repository that
 //! they lie in. A table of the user joins checkouts that moved.
 
+use crate::names::project_slug;
 use std::collections::{BTreeMap, BTreeSet};
-use transcript::messages::Message;
+use transcript::messages::{Message, MessagePart};
 
 /// Folders inside a repository that hold its worktrees.
 const WORKTREE_FOLDERS: [&str; 3] = ["/.claude/worktrees/", "/.worktrees/", "/.git/worktrees/"];
@@ -30,6 +31,7 @@ impl ProjectRoots {
             folders.entry(&message.session).or_default().insert(&message.cwd);
         }
         let all = folders.values().flatten().copied().collect::<BTreeSet<_>>();
+        let named = roots_named_by_memories(messages, &all);
         // Only a folder in which a session started or that two folders of one session share is a root.
         let shared = folders
             .values()
@@ -39,7 +41,7 @@ impl ProjectRoots {
         for folder in all {
             let plain = without_worktree(folder);
             let root = root_here(folder).unwrap_or_else(|| {
-                let holder = shared.iter().find(|root| is_below(plain, root));
+                let holder = named.iter().chain(&shared).find(|root| is_below(plain, root));
                 holder.map_or(plain, |root| without_worktree(root)).to_owned()
             });
             let root = joined.get(&root).cloned().unwrap_or(root);
@@ -75,6 +77,38 @@ impl ProjectRoots {
     pub fn all(&self) -> BTreeSet<&str> {
         self.by_folder.values().map(String::as_str).collect()
     }
+}
+
+/// Returns the folders for which the client keeps memories: it names their directory after the root of the repository.
+fn roots_named_by_memories<'f>(messages: &'f [Message], folders: &BTreeSet<&'f str>) -> BTreeSet<&'f str> {
+    let paths = messages.iter().flat_map(|message| {
+        let calls = message.parts.iter().filter_map(|part| match part {
+            MessagePart::Call { input, .. } => input.get("file_path")?.as_str(),
+            _ => None,
+        });
+        calls.chain(message.files.iter().map(|file| file.path.as_str()))
+    });
+    let slugs = paths.filter_map(memory_slug).collect::<BTreeSet<_>>();
+    if slugs.is_empty() {
+        return BTreeSet::new();
+    }
+    let above = folders.iter().flat_map(|folder| {
+        let ends = folder
+            .match_indices(['/', '\\'])
+            .map(|(at, _)| at)
+            .chain([folder.len()]);
+        ends.map(|end| &folder[..end])
+    });
+    above
+        .filter(|root| depth(root) >= 2 && slugs.contains(project_slug(root).as_str()))
+        .collect()
+}
+
+/// Returns the name of the project's folder in the path of a memory file of the client.
+fn memory_slug(path: &str) -> Option<&str> {
+    let (_, rest) = path.split_once(".claude")?;
+    let mut parts = rest.split(['/', '\\']).filter(|part| !part.is_empty());
+    (parts.next() == Some("projects")).then(|| parts.next())?
 }
 
 /// Returns the folder of a session that holds all its other folders; `None` if it worked in one, or in folders apart.

@@ -147,6 +147,8 @@ pub struct LanguagePhrases {
     pub how: LazyPattern,
     /// A question that is a request.
     pub request: LazyPattern,
+    /// A sentence that asks for something to be done.
+    pub order: LazyPattern,
     /// A request, and the order that it is.
     pub rewrite: Vec<(LazyPattern, String)>,
 }
@@ -396,6 +398,7 @@ struct PhrasesText {
     pointing: String,
     how: String,
     request: String,
+    order: String,
     #[serde(default)]
     rewrite: Vec<(String, String)>,
 }
@@ -410,6 +413,7 @@ impl PhrasesText {
             pointing: LazyPattern::new(self.pointing),
             how: LazyPattern::new(self.how),
             request: LazyPattern::new(self.request),
+            order: LazyPattern::new(self.order),
             rewrite: rewrite.map(|(pattern, to)| (LazyPattern::new(pattern), to)).collect(),
         }
     }

@@ -98,9 +98,14 @@ impl Topic {
         })
     }
 
-    /// Returns the type; `None` if it is missing or unknown.
+    /// Returns the type; `None` if it is missing or unknown. Newer clients write it inside `metadata`.
     pub fn kind(&self) -> Option<MemoryKind> {
-        self.field("type").and_then(|name| MemoryKind::parse(name.trim()))
+        let inner = || {
+            let metadata = self.fields.as_ref()?.get("metadata")?;
+            metadata.get("type")?.as_str().map(str::to_owned)
+        };
+        let name = self.field("type").or_else(inner)?;
+        MemoryKind::parse(name.trim())
     }
 
     /// Returns how often the memory was stated: the stored count, but at least once per source.

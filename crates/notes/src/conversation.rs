@@ -20,6 +20,7 @@ pub const CONVERSATION_FILTER: PartSelection = PartSelection {
     every_word: true,
     brief_results: false,
     longest: Some(6_000),
+    files: false,
     every_line: false,
 };
 

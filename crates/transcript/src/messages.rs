@@ -4,6 +4,7 @@
 //! contain a message are skipped without parsing. The others take the same path as there: the fast parser first, then
 //! the repair ladder of [`crate::repair`]; a line is used whole or not at all.
 
+mod files;
 mod queue;
 mod reader;
 mod record;
@@ -102,6 +103,15 @@ pub enum MessagePart {
     Reply(UserReply),
 }
 
+/// The text of an instruction or memory file, as a message shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenFile {
+    pub path: String,
+    pub text: String,
+    /// The text is the whole file, not some of its lines.
+    pub is_whole: bool,
+}
+
 /// One message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
@@ -125,6 +135,8 @@ pub struct Message {
     pub channel: WordsChannel,
     /// The selected parts.
     pub parts: Vec<MessagePart>,
+    /// Instruction and memory files that were read or written with this message.
+    pub files: Vec<SeenFile>,
     /// Line of the log, from 1.
     pub line: u64,
 }
@@ -144,6 +156,7 @@ impl Message {
             is_sidechain: false,
             channel: WordsChannel::Prompt,
             parts,
+            files: Vec::new(),
             line: 0,
         }
     }
@@ -186,6 +199,8 @@ pub struct PartSelection {
     pub brief_results: bool,
     /// Longest text of a result or call input, in bytes; of longer ones the beginning and the end are kept.
     pub longest: Option<usize>,
+    /// Instruction and memory files that were read or written.
+    pub files: bool,
     /// Also parse lines that cannot contain a message, to report what is wrong with them.
     pub every_line: bool,
 }
@@ -199,6 +214,7 @@ impl PartSelection {
         every_word: true,
         brief_results: false,
         longest: None,
+        files: false,
         every_line: false,
     };
 

@@ -18,6 +18,25 @@ pub fn is_memory(path: &str) -> bool {
     let is_in_memory = matches!((client, memory), (Some(client), Some(memory)) if client < memory);
     is_agent || is_in_memory || *name == "MEMORY.md"
 }
+
+/// Names of files that tell an agent how to work.
+const INSTRUCTION_NAMES: [&str; 5] = [
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    "AGENTS.md",
+    "GEMINI.md",
+    "copilot-instructions.md",
+];
+
+/// Returns whether a path is an instruction file: one of the known names, or a rule in `.claude/rules`.
+pub fn is_instruction(path: &str) -> bool {
+    let mut parts = path.rsplit(['/', '\\']);
+    let name = parts.next().unwrap_or_default();
+    let folders = parts.collect::<Vec<_>>();
+    let is_rule = name.ends_with(".md") && folders.windows(2).any(|pair| pair == ["rules", ".claude"]);
+    is_rule || INSTRUCTION_NAMES.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
 /// Resolves a path against a directory and removes `.` and `..`. Returns `None` if the path is normalized already.
 pub(crate) fn normalize(path: &str, cwd: &str) -> Option<String> {
     let is_absolute = path.starts_with('/') || path.get(1..3).is_some_and(|drive| drive == ":\\" || drive == ":/");
@@ -66,6 +85,21 @@ mod tests {
             "",
         ] {
             assert!(!is_memory(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn recognizes_instruction_files() {
+        for path in [
+            "CLAUDE.md",
+            "/w/app/claude.md",
+            "D:\\w\\AGENTS.md",
+            "/w/.claude/rules/go/style.md",
+        ] {
+            assert!(is_instruction(path), "{path}");
+        }
+        for path in ["/w/README.md", "/w/rules/style.md", "/w/.claude/rules/x.txt", ""] {
+            assert!(!is_instruction(path), "{path}");
         }
     }
 

@@ -232,6 +232,7 @@ fn ask_model(
     args: &ExtractArgs,
     model: &ModelRunner,
     projects: &[ProjectMessages],
+    roots: &ProjectRoots,
     dirs: &[Option<PathBuf>],
     rules: &ExtractionRules,
 ) -> Result<Option<(Vec<ProjectExtraction>, Result<()>)>> {
@@ -242,7 +243,17 @@ fn ask_model(
         let known = memdir.map(|memdir| memdir.read()).transpose()?;
         let known = known.map(|(snapshot, _)| snapshot).unwrap_or_default();
         let said = find_user_messages(&project.messages, rules);
-        let asked = anthropic::build_questions(&model.backend, &said, &known, rules);
+        let by_rules = extract_with(
+            &project.messages,
+            &ExtractOptions {
+                rules,
+                projects: Some(roots),
+                instructions: &read_instructions,
+                ..ExtractOptions::default()
+            },
+        );
+        let groups = anthropic::find_groups(&by_rules);
+        let asked = anthropic::build_questions(&model.backend, &said, &groups, &known, rules);
         questions.extend(asked.into_iter().map(|question| (at, question)));
     }
     let asked = model.run_passes(|model, _| {
@@ -380,7 +391,7 @@ fn run_extract(args: &ExtractArgs, given: GivenOptions<'_>) -> Result<RunStatus>
     };
     let (cache, remembers) = (args.input.cache_dir.as_deref(), !args.input.no_cache);
     let found = match backend::open_model(&args.model, given, cache, remembers, args.input.quiet)? {
-        Some(model) => ask_model(args, &model, &projects, &dirs, rules)?,
+        Some(model) => ask_model(args, &model, &projects, &roots, &dirs, rules)?,
         None => Some((
             extract_projects(projects, &roots, &dirs, args.min_confidence, rules)?,
             Ok(()),

@@ -1,57 +1,198 @@
 //! Memory files that the agent itself wrote, as candidates: the best source there is, marked as the agent's.
+//!
+//! A topic file is taken over whole. Of an index, the lines that link to files no log shows are taken, and, if it is written
+//! as notes, the sentences that are rules by themselves.
 
-use crate::extract::{ExtractOptions, Extraction, MAX_HOOK_CHARS, MAX_TITLE_CHARS, accept_candidate};
+use crate::extract::gather::message_line_score;
+use crate::extract::{ExtractOptions, Extraction, MAX_HOOK_CHARS, MAX_TITLE_CHARS, accept_agent_candidate};
 use crate::harvest::{HarvestedFile, harvest};
 use crate::kinds::{Candidate, CandidateOrigin, MemoryKind};
 use crate::names::INDEX_FILE;
 use crate::topic::{Topic, to_one_line};
+use std::collections::BTreeSet;
 use transcript::messages::Message;
 
 /// Confidence of a memory that the agent wrote.
 const AGENT_CONFIDENCE: f64 = 0.7;
+/// Points that a note of the agent needs to be a rule by itself.
+const NOTE_SCORE: f64 = 1.6;
+/// Fewest sentences of a section that make a memory, and most that one memory takes.
+const MAX_NOTES: usize = 8;
 
 /// Adds the last versions of the memory files in the logs, each to the project of the session that wrote it.
 pub fn add_agent_files(messages: &[Message], options: &ExtractOptions<'_>, extraction: &mut Extraction) {
     let found = harvest(messages);
     extraction.secrets_dropped += found.secrets_dropped;
-    for file in found.files {
-        let name = file.path.rsplit(['/', '\\']).next().unwrap_or_default();
-        if name == INDEX_FILE || !name.ends_with(".md") || file.path.contains("/logs/") {
+    let known = found
+        .files
+        .iter()
+        .map(|file| file_name(&file.path))
+        .collect::<BTreeSet<_>>();
+    for file in found.files.iter().chain(&found.withheld) {
+        if !file.path.ends_with(".md") || file.path.contains("/logs/") {
             continue;
         }
         let project = options
             .projects
             .map(|projects| projects.root_of_folder(&file.cwd))
             .unwrap_or_default();
-        if let Some(candidate) = to_candidate(&file, project) {
-            accept_candidate(candidate, options.min_confidence, options.rules, extraction);
+        let candidates = match file_name(&file.path) == INDEX_FILE {
+            true => read_index(file, &project, &known, options),
+            false => to_candidate(file, &project).into_iter().collect(),
+        };
+        for candidate in candidates {
+            accept_agent_candidate(candidate, options, extraction);
         }
     }
 }
 
-/// Returns the candidate of a file; `None` if it has no type or says nothing.
-fn to_candidate(file: &HarvestedFile, project: String) -> Option<Candidate> {
-    let name = file.path.rsplit(['/', '\\']).next().unwrap_or(&file.path);
+fn file_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+/// Returns the candidate of a topic file; `None` if it says nothing.
+fn to_candidate(file: &HarvestedFile, project: &str) -> Option<Candidate> {
+    let name = file_name(&file.path);
     let topic = Topic::from_text(name, 0, &file.text);
-    let kind = topic.kind().or_else(|| kind_of_name(name))?;
-    let fits = |text: String, most: usize| (text.chars().count() <= most).then_some(text);
-    let title = fits(to_one_line(&topic.name()), MAX_TITLE_CHARS)
-        .unwrap_or_else(|| name.trim_end_matches(".md").replace(['_', '-'], " "));
-    let hook = fits(to_one_line(&topic.description()), MAX_HOOK_CHARS).unwrap_or_else(|| title.clone());
-    let body = topic.body().trim().to_owned();
-    (!body.is_empty()).then_some(Candidate {
+    let kind = topic
+        .kind()
+        .or_else(|| kind_of_name(name))
+        .unwrap_or(MemoryKind::Project);
+    let body = topic.body().trim();
+    let title = whole_clause(&unslug(&topic.name()), MAX_TITLE_CHARS);
+    let hook = whole_clause(&topic.description(), MAX_HOOK_CHARS);
+    let title = title.or_else(|| whole_clause(&unslug(name.trim_end_matches(".md")), MAX_TITLE_CHARS))?;
+    (!body.is_empty()).then(|| agent_candidate(file, project, kind, (title.clone(), hook.unwrap_or(title)), body))
+}
+
+fn agent_candidate(
+    file: &HarvestedFile,
+    project: &str,
+    kind: MemoryKind,
+    (title, hook): (String, String),
+    body: &str,
+) -> Candidate {
+    Candidate {
         kind,
         title,
         hook,
-        body,
+        body: body.to_owned(),
         confidence: AGENT_CONFIDENCE,
         sources: file.sources.clone(),
-        project,
+        project: project.to_owned(),
         origin: CandidateOrigin::Agent,
-    })
+    }
+}
+
+/// Reads the lines of an index whose files no log shows, and the notes of one that is no index of files.
+fn read_index(
+    file: &HarvestedFile,
+    project: &str,
+    known: &BTreeSet<&str>,
+    options: &ExtractOptions<'_>,
+) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    let mut heading = String::new();
+    let mut notes: Vec<String> = Vec::new();
+    for line in file.text.lines().chain(["# "]) {
+        if let Some(next) = line.strip_prefix('#') {
+            found.extend(to_section(file, project, &heading, &notes));
+            heading = next.trim_start_matches('#').trim().to_owned();
+            notes.clear();
+            continue;
+        }
+        let line = line.trim();
+        let text = line
+            .strip_prefix("- ")
+            .or_else(|| line.strip_prefix("* "))
+            .unwrap_or(line);
+        match parse_link(text) {
+            Some((title, target, hook)) if !known.contains(file_name(target)) => {
+                let kind = kind_of_name(file_name(target)).unwrap_or(MemoryKind::Project);
+                let fits = title.chars().count() <= MAX_TITLE_CHARS && !hook.is_empty();
+                let titles = (title.to_owned(), whole_clause(hook, MAX_HOOK_CHARS));
+                if let (title, Some(short)) = titles
+                    && fits
+                {
+                    found.push(agent_candidate(file, project, kind, (title, short), hook));
+                }
+            }
+            Some(_) => {}
+            None if notes.len() < MAX_NOTES && message_line_score(text, options) >= NOTE_SCORE => {
+                notes.push(text.trim().to_owned());
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+/// Returns the candidate of a section of notes; `None` if none of them is a rule.
+fn to_section(file: &HarvestedFile, project: &str, heading: &str, notes: &[String]) -> Option<Candidate> {
+    let first = notes.first()?;
+    let plain = |text: &str| to_one_line(&text.replace("**", "").replace('`', ""));
+    let title = match notes.len() {
+        1 => whole_clause(&plain(first), MAX_TITLE_CHARS),
+        _ => None,
+    };
+    // What points at the heading is no title.
+    let title = title.filter(|title| !title.to_lowercase().contains(" these "));
+    let title = title.or_else(|| whole_clause(&plain(heading), MAX_TITLE_CHARS))?;
+    let hook = whole_clause(&plain(first), MAX_HOOK_CHARS).unwrap_or_else(|| title.clone());
+    let body = notes.iter().map(|note| format!("- {note}\n")).collect::<String>();
+    let body = format!("{heading}:\n\n{}", body.trim_end());
+    Some(agent_candidate(
+        file,
+        project,
+        MemoryKind::Project,
+        (title, hook),
+        &body,
+    ))
+}
+
+/// Parses `[Title](file.md) — hook`.
+fn parse_link(text: &str) -> Option<(&str, &str, &str)> {
+    let (title, rest) = text.strip_prefix('[')?.split_once("](")?;
+    let (target, hook) = rest.split_once(')')?;
+    let hook = hook.trim_start_matches([' ', '—', '–', '-', ':']).trim();
+    target.ends_with(".md").then_some((title, target, hook))
 }
 
 /// Returns the type that the name of a file starts with, as `feedback_tests.md`.
 fn kind_of_name(name: &str) -> Option<MemoryKind> {
     name.split(['_', '-']).next().and_then(MemoryKind::parse)
+}
+
+/// Returns a name in words: `feedback-small-commits` becomes `Small commits`.
+fn unslug(name: &str) -> String {
+    let name = name.trim();
+    if name.contains(' ') {
+        return to_one_line(name);
+    }
+    let mut words = name.split(['_', '-']).collect::<Vec<_>>();
+    if words.len() > 2 && MemoryKind::parse(words[0]).is_some() {
+        words.remove(0);
+    }
+    let text = words.join(" ");
+    let mut signs = text.chars();
+    let first = signs.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(signs).collect()
+}
+
+/// Returns a text that fits, or the longest of its first clauses that does; a clause is never cut.
+fn whole_clause(text: &str, most: usize) -> Option<String> {
+    const ENDS: [&str; 9] = [". ", "; ", " — ", " – ", " - ", ": ", ", ", "。", "，"];
+    let line = to_one_line(text);
+    let line = line.trim_end_matches(['.', ':', ';']);
+    let fits = |text: &str| !text.is_empty() && text.chars().count() <= most;
+    if fits(line) {
+        return Some(line.to_owned());
+    }
+    let ends = ENDS.iter().flat_map(|end| line.match_indices(end).map(|(at, _)| at));
+    let is_closed = |text: &&str| text.matches('(').count() == text.matches(')').count();
+    let clauses = ends.map(|at| &line[..at]).filter(is_closed);
+    clauses
+        .filter(|clause| fits(clause) && clause.split_whitespace().count() >= 3)
+        .max_by_key(|clause| clause.len())
+        .map(str::to_owned)
 }

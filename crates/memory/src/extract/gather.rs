@@ -368,6 +368,40 @@ impl TextContext<'_> {
     }
 }
 
+/// Returns the points of a line in a memory file of the agent; none for what must never be kept.
+pub fn message_line_score(line: &str, options: &ExtractOptions<'_>) -> f64 {
+    const PRIVATE: [&str; 9] = [
+        "password",
+        "passphrase",
+        "credential",
+        "otp",
+        "login",
+        "api key",
+        "private key",
+        "token",
+        "ssh ",
+    ];
+    let text = line.replace("**", "").replace('`', "'");
+    let low = text.to_lowercase();
+    let is_private = low.contains(secrets::MASK) || secrets::mask(&text) != text;
+    if text.trim().is_empty() || is_private || PRIVATE.iter().any(|word| low.contains(word)) {
+        return f64::NEG_INFINITY;
+    }
+    let placement = Placement {
+        sentences: 1,
+        channel: WordsChannel::Prompt,
+        follows_stop: false,
+        is_question: text.trim_end().ends_with(['?', '？']),
+        is_request: false,
+        is_reported: true,
+    };
+    let scored = score_sentence(&text, &options.rules.candidate_patterns(&text), &placement, options);
+    match scored.refused {
+        Some(_) => f64::NEG_INFINITY,
+        None => scored.score,
+    }
+}
+
 /// Returns whether a sentence of the agent reports what a person wants.
 fn reports_person(sentence: &str) -> bool {
     const PHRASES: [&str; 9] = [

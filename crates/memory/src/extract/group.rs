@@ -17,18 +17,6 @@ const MAX_POSTINGS: usize = 200;
 /// Points for each further day on which something is said, and for how many days at most.
 const DAY_POINTS: f64 = 0.7;
 const MAX_DAYS: usize = 4;
-/// A habit is asked for in this many sessions on this many days.
-const HABIT_DAYS: usize = 3;
-/// Score that a statement needs to count as part of a habit.
-const HABIT_SCORE: f64 = 0.6;
-/// Words of the everyday orders to commit and push, which repeat without being a rule.
-const ROUTINE: [&str; 14] = [
-    "commit", "push", "pull", "pr", "git", "add", "new", "merge", "request", "open", "continu", "proceed", "提交",
-    "推送",
-];
-/// Points for a habit.
-const HABIT_POINTS: f64 = 0.8;
-
 /// Statements that say the same, oldest first.
 #[derive(Debug, Clone)]
 pub struct StatementGroup {
@@ -61,26 +49,11 @@ impl StatementGroup {
         days.len().min(sessions.collect::<BTreeSet<_>>().len()).max(1)
     }
 
-    /// Returns whether the same request came back so often that it is a habit, although no statement says so.
-    pub fn is_habit(&self) -> bool {
-        let best = self.best();
-        let own = best
-            .words
-            .iter()
-            .filter(|word| !ROUTINE.contains(&word.as_str()))
-            .count();
-        self.days() >= HABIT_DAYS && own >= 2 && best.score >= HABIT_SCORE && !best.is_open_question()
-    }
-
     /// Returns the confidence: of the best statement, raised by every day on which it came back.
     pub fn confidence(&self) -> f64 {
         let best = self.best();
         let again = self.days().min(MAX_DAYS) - 1;
-        let mut points = best.score + DAY_POINTS * again as f64;
-        if self.is_habit() {
-            points += HABIT_POINTS;
-        }
-        score::confidence(points).max(best.floor)
+        score::confidence(best.score + DAY_POINTS * again as f64).max(best.floor)
     }
 
     fn last_said(&self) -> Option<i64> {

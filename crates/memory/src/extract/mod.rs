@@ -10,18 +10,21 @@
 pub mod agent;
 pub mod gather;
 mod group;
+mod habits;
 pub mod score;
 mod wording;
 
 use crate::acts::LearnedWeights;
+use crate::harvest::find_instructions;
 use crate::kinds::{Candidate, MemorySource};
 use crate::projects::ProjectRoots;
 use crate::rules::ExtractionRules;
 use gather::{MessageTimeline, Statement, gather_statements};
 use group::{StatementGroup, group_statements};
+use habits::{Habit, find_habits};
 use language::secrets;
 use language::shorten::cut_at_word;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use transcript::messages::Message;
 
 /// Confidence from which a candidate is written without being asked for.
@@ -117,13 +120,44 @@ pub fn extract_with(messages: &[Message], options: &ExtractOptions<'_>) -> Extra
     for statement in statements {
         by_project.entry(statement.project.clone()).or_default().push(statement);
     }
+    let root_of = |folder: &str| {
+        options
+            .projects
+            .map(|roots| roots.root_of_folder(folder))
+            .unwrap_or_default()
+    };
+    let read_in_logs = find_instructions(messages, &root_of);
     for (project, statements) in by_project {
-        let instructions = InstructionText::new(&(options.instructions)(&project), options.rules);
+        let in_logs = read_in_logs.get(&project).map(String::as_str).unwrap_or_default();
+        let text = format!("{}\n{in_logs}", (options.instructions)(&project));
+        let instructions = InstructionText::new(&text, options.rules);
+        let habits = find_habits(&statements, options.rules);
         let mut groups = group_statements(statements);
         group::retract(&mut groups, &mut extraction, &project);
         group::supersede(&mut groups, options.min_confidence, &mut extraction);
+        let in_habits = habits.iter().flat_map(|habit| &habit.statements).map(statement_key);
+        let in_habits = in_habits.collect::<BTreeSet<_>>();
+        let is_in_habit = |group: &StatementGroup| {
+            let weak = group.best().confidence() < options.min_confidence;
+            weak && group
+                .statements
+                .iter()
+                .all(|said| in_habits.contains(&statement_key(said)))
+        };
+        groups.retain(|group| !is_in_habit(group));
         for found in groups {
             finish_group(found, &instructions, options, &mut extraction);
+        }
+        // Where people state the rule itself, the requests that follow from it are no memory of their own.
+        let is_stated = |habit: &&Habit| {
+            let strong = habit
+                .statements
+                .iter()
+                .filter(|said| said.confidence() >= options.min_confidence);
+            strong.count() * 3 >= habit.statements.len()
+        };
+        for habit in habits.iter().filter(|habit| !is_stated(habit)) {
+            finish_habit(habit, &instructions, options, &mut extraction);
         }
     }
     agent::add_agent_files(messages, options, &mut extraction);
@@ -156,6 +190,8 @@ struct InstructionText {
 
 /// Share of the words of a memory that a sentence of the instruction files must have to say the same.
 const INSTRUCTED_SHARE: f64 = 0.75;
+/// The same for a statement that asks for a change of such a file.
+const REQUESTED_SHARE: f64 = 0.5;
 
 impl InstructionText {
     fn new(text: &str, rules: &ExtractionRules) -> InstructionText {
@@ -167,13 +203,54 @@ impl InstructionText {
         }
     }
 
-    fn says(&self, words: &[String]) -> bool {
+    fn says(&self, statement: &Statement) -> bool {
+        let words = &statement.words;
+        let low = statement.text.to_lowercase();
+        let names_file = ["claude.md", "agents.md", "gemini.md", "agent.md"]
+            .iter()
+            .any(|name| low.contains(name));
+        let share = if names_file { REQUESTED_SHARE } else { INSTRUCTED_SHARE };
         words.len() >= 2
             && self.sentences.iter().any(|sentence| {
                 let shared = words.iter().filter(|word| sentence.binary_search(word).is_ok()).count();
-                shared as f64 >= INSTRUCTED_SHARE * words.len() as f64
+                shared >= 2 && shared as f64 >= share * words.len() as f64
             })
     }
+}
+
+/// Returns what tells a statement from all others.
+fn statement_key(said: &Statement) -> (String, String) {
+    (said.source.uuid.clone(), said.text.clone())
+}
+
+/// Turns a habit into a candidate, unless the instruction files have it.
+fn finish_habit(
+    habit: &Habit,
+    instructions: &InstructionText,
+    options: &ExtractOptions<'_>,
+    extraction: &mut Extraction,
+) {
+    let Some((best, candidate)) = wording::compose_habit(habit, options.rules) else {
+        return;
+    };
+    let is_known = instructions.says(best);
+    let mut confidence = candidate.confidence;
+    if let Some(learned) = options.learned {
+        confidence = score::shift_confidence(confidence, learned.shift(&best.words));
+    }
+    let turned = |reason: &str| reject_statement(best, reason);
+    if is_known {
+        extraction
+            .rejections
+            .push(turned("the instruction files say it themselves"));
+        return;
+    }
+    let is_written = confidence >= options.min_confidence;
+    let candidate = Candidate {
+        confidence: round_confidence(confidence),
+        ..candidate
+    };
+    accept_unless_secret(candidate, is_written, || turned("holds a secret"), extraction);
 }
 
 /// Turns a group into a candidate, or says why it is none.
@@ -195,7 +272,7 @@ fn finish_group(
     if confidence < REVIEW_CONFIDENCE.min(options.min_confidence) {
         return reject(best.lowered.unwrap_or("too weak, and not said again"));
     }
-    if instructions.says(&best.words) {
+    if instructions.says(best) {
         return reject("the instruction files say it themselves");
     }
     let Some(candidate) = wording::compose(&group, confidence, options.rules) else {
@@ -265,6 +342,28 @@ pub fn accept_candidate(
     }
 }
 
+/// Accepts a memory that the agent wrote, unless what it is about must never be kept. Its text may name files and commits.
+pub(crate) fn accept_agent_candidate(candidate: Candidate, options: &ExtractOptions<'_>, extraction: &mut Extraction) {
+    let rejection = |reason: &str| Rejection {
+        text: secrets::mask(&cut_at_word(&candidate.title, 300)),
+        reason: reason.to_owned(),
+        rule: None,
+        confidence: Some(candidate.confidence),
+        source: candidate.sources.first().cloned().unwrap_or_else(unknown_source),
+    };
+    let refused = [&candidate.title, &candidate.hook]
+        .into_iter()
+        .find_map(|text| score::refusal(text, options.rules));
+    if let Some(reason) = refused {
+        extraction.rejections.push(rejection(reason));
+    } else if candidate.confidence >= options.min_confidence {
+        let secret = rejection("holds a secret");
+        accept_unless_secret(candidate, true, || secret, extraction);
+    } else {
+        extraction.review.push(candidate);
+    }
+}
+
 /// Returns the source of what has none.
 pub fn unknown_source() -> MemorySource {
     MemorySource {
@@ -314,5 +413,7 @@ pub fn round_confidence(confidence: f64) -> f64 {
     (confidence * 100.0).round() / 100.0
 }
 
+#[cfg(test)]
+mod polarity_tests;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use language::words::content_words;
 use transcript::messages::WordsChannel;
 
 /// Score at which a statement is as likely kept as not, chosen by cross-validation over authors (`examples/scorefit.rs`).
-pub const MIDDLE_SCORE: f64 = 2.6;
+pub const MIDDLE_SCORE: f64 = 2.4;
 /// How fast confidence grows with the score.
 const STEEPNESS: f64 = 1.1;
 
@@ -45,6 +45,12 @@ pub fn confidence(score: f64) -> f64 {
     1.0 / (1.0 + (-STEEPNESS * (score - MIDDLE_SCORE)).exp())
 }
 
+/// Returns a confidence shifted by points of the score.
+pub fn shift_confidence(confidence: f64, points: f64) -> f64 {
+    let odds = (confidence / (1.0 - confidence).max(f64::EPSILON)).ln() + STEEPNESS * points;
+    1.0 / (1.0 + (-odds).exp())
+}
+
 /// A sign in the structure of a sentence: its name, its weight, and how much of it there is.
 pub type StructureSign = (&'static str, f64, f64);
 
@@ -66,6 +72,7 @@ pub fn structure_signs(text: &str, place: &Placement) -> Vec<StructureSign> {
         ("after a stop", 0.4, share(place.follows_stop)),
         ("reported by the agent", 0.4, share(place.is_reported)),
         ("quoted", -1.0, share(starts_quoted(text))),
+        ("an everyday request", -1.0, share(is_everyday(text))),
     ]
 }
 
@@ -160,7 +167,7 @@ fn code_signs(text: &str) -> usize {
 }
 
 /// Returns whether a sentence has pieces of JSON, of calls or of names in camel case.
-fn is_dataish(text: &str) -> bool {
+pub(crate) fn is_dataish(text: &str) -> bool {
     let is_camel = |word: &str| {
         let letters = word.as_bytes().windows(2);
         let humps = letters.filter(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
@@ -173,6 +180,19 @@ fn is_dataish(text: &str) -> bool {
         || text
             .split_whitespace()
             .any(|word| is_camel(word) || word.contains("(") && !word.starts_with('('))
+}
+
+/// Words of requests that every session has.
+const EVERYDAY: [&str; 34] = [
+    "commit", "push", "pull", "pr", "prs", "git", "add", "new", "merge", "merg", "request", "open", "branch", "create",
+    "creat", "make", "need", "get", "up", "all", "now", "go", "ok", "yes", "done", "continu", "proceed", "well",
+    "chang", "don", "t", "lets", "提交", "推送",
+];
+
+/// Returns whether a sentence only asks to commit, to push and the like.
+fn is_everyday(text: &str) -> bool {
+    let words = content_words(text);
+    words.len() < 6 && words.iter().all(|word| EVERYDAY.contains(&word.as_str()))
 }
 
 fn starts_quoted(text: &str) -> bool {

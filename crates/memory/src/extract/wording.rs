@@ -5,16 +5,20 @@
 
 use crate::extract::gather::Statement;
 use crate::extract::group::StatementGroup;
+use crate::extract::habits::Habit;
 use crate::extract::{MAX_HOOK_CHARS, MAX_TITLE_CHARS, round_confidence};
-use crate::kinds::{Candidate, CandidateOrigin, MemoryKind};
+use crate::kinds::{Candidate, CandidateOrigin, MemoryKind, MemorySource};
 use crate::rules::{ExtractionRules, LanguagePhrases, LazyPattern};
 use crate::topic::to_one_line;
 use language::dates;
 use language::words::is_stop_word;
+use std::collections::{BTreeMap, BTreeSet};
 use transcript::messages::WordsChannel;
 
 /// Most sources named in a memory.
 const MAX_SOURCES: usize = 20;
+/// Most messages quoted in the memory of a habit.
+const MAX_QUOTES: usize = 5;
 /// Content words that a statement needs to be understood alone.
 const MIN_WORDS: usize = 2;
 /// After these, "because" cannot be taken off a statement without changing it.
@@ -23,7 +27,28 @@ const BOUND_WORDS: [&str; 16] = [
     "was", "were",
 ];
 /// What joins clauses.
-const CLAUSE_SEPARATORS: [&str; 7] = [", ", "; ", ": ", " - ", " -- ", "，", "；"];
+const CLAUSE_SEPARATORS: [&str; 13] = [
+    ", ",
+    "; ",
+    ": ",
+    " - ",
+    " -- ",
+    "，",
+    "；",
+    " because ",
+    " since ",
+    " so that ",
+    " to ensure ",
+    " in order to ",
+    " which ",
+];
+/// What joins an order to what was said before it.
+const ORDER_SEPARATORS: [&str; 3] = [" but ", " and ", " that "];
+/// Words that only go on with what stands before them.
+const BOUND_STARTS: [&str; 16] = [
+    "can", "could", "should", "would", "will", "may", "must", "is", "are", "was", "were", "be", "been", "not", "to",
+    "if",
+];
 
 /// Composes the memory of a group; `None` if nothing says what its statement points at.
 pub fn compose(group: &StatementGroup, confidence: f64, rules: &ExtractionRules) -> Option<Candidate> {
@@ -58,21 +83,6 @@ pub fn compose(group: &StatementGroup, confidence: f64, rules: &ExtractionRules)
     section("Context", context.as_deref());
     section("Why", why.as_deref());
     section("How to apply", how.as_deref());
-    let (days, sessions) = (group.days(), group.statements.len());
-    if group.is_habit() {
-        let note = format!("Asked for in {sessions} messages on {days} days; no single one says that it always holds.");
-        section("Seen", Some(&note));
-    }
-    let mut sources = group
-        .statements
-        .iter()
-        .map(|said| said.source.clone())
-        .collect::<Vec<_>>();
-    sources.sort_by(|one, other| (one.time, &one.session, &one.uuid).cmp(&(other.time, &other.session, &other.uuid)));
-    sources.dedup();
-    if sources.len() > MAX_SOURCES {
-        sources.drain(..sources.len() - MAX_SOURCES);
-    }
     let title = make_title(&dated(&statement), best, rules);
     Some(Candidate {
         kind,
@@ -80,14 +90,86 @@ pub fn compose(group: &StatementGroup, confidence: f64, rules: &ExtractionRules)
         title,
         body,
         confidence: round_confidence(confidence),
-        sources,
+        sources: last_sources(&group.statements),
         project: best.project.clone(),
         origin: match best.is_reported {
             true => CandidateOrigin::Agent,
-            false if group.is_habit() => CandidateOrigin::Habit,
             false => CandidateOrigin::Person,
         },
     })
+}
+
+/// Returns the newest sources of statements, oldest first.
+fn last_sources(statements: &[Statement]) -> Vec<MemorySource> {
+    let mut sources = statements.iter().map(|said| said.source.clone()).collect::<Vec<_>>();
+    sources.sort_by(|one, other| (one.time, &one.session, &one.uuid).cmp(&(other.time, &other.session, &other.uuid)));
+    sources.dedup();
+    if sources.len() > MAX_SOURCES {
+        sources.drain(..sources.len() - MAX_SOURCES);
+    }
+    sources
+}
+
+/// Composes the memory of a habit, and returns the statement that speaks for it; `None` if no statement is a title.
+///
+/// The words are quoted: none of them says that it always holds, so the memory does not say so either.
+pub fn compose_habit<'h>(habit: &'h Habit, rules: &ExtractionRules) -> Option<(&'h Statement, Candidate)> {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for word in habit.statements.iter().flat_map(|said| &said.words) {
+        *counts.entry(word).or_insert(0) += 1;
+    }
+    // The statement with most of what the others say, and least besides.
+    let share = |said: &Statement| {
+        let shared = said
+            .words
+            .iter()
+            .map(|word| counts[word.as_str()])
+            .filter(|count| *count > 1);
+        let own = said.words.iter().filter(|word| counts[word.as_str()] == 1).count();
+        let is_order = rules.phrases.iter().any(|phrases| phrases.order.is_match(&said.text));
+        let points = shared.sum::<usize>() as f64 - own as f64;
+        points + if is_order { habit.statements.len() as f64 } else { 0.0 }
+    };
+    let titles = habit.statements.iter().filter(|said| {
+        let (_, is_resolved) = resolve_referent(said, rules);
+        is_resolved && fits(&to_order(&said.text, false, rules), MAX_TITLE_CHARS)
+    });
+    let best = titles.max_by(|one, other| share(one).total_cmp(&share(other)))?;
+    let title = to_order(&best.text, false, rules);
+    let title = title
+        .trim_end_matches(['.', '!', ':', ',', '。', '！', '：', '，', ' '])
+        .to_owned();
+    let mut seen = BTreeSet::new();
+    let quotes = habit.statements.iter().rev().filter(|said| seen.insert(&said.words));
+    let mut quotes = quotes.take(MAX_QUOTES).collect::<Vec<_>>();
+    quotes.reverse();
+    let day = |said: &Statement| said.source.time.map(language::when::format_date).unwrap_or_default();
+    let (first, last) = (habit.statements.first().map(day)?, habit.statements.last().map(day)?);
+    let mut body = format!("Asked for in {} sessions, {first} to {last}:\n", habit.sessions());
+    for said in quotes {
+        body.push_str(&format!("\n- \"{}\" ({})", to_one_line(&said.text), day(said)));
+    }
+    body.push_str("\n\n**How to apply:** Expect this request in such work. No message says that it always holds.");
+    let kinds = habit
+        .statements
+        .iter()
+        .filter(|said| said.kind == Some(MemoryKind::Reference))
+        .count();
+    let kind = match kinds * 2 > habit.statements.len() {
+        true => MemoryKind::Reference,
+        false => MemoryKind::Feedback,
+    };
+    let candidate = Candidate {
+        kind,
+        hook: make_hook(&title, best, kind, rules),
+        title,
+        body,
+        confidence: round_confidence(habit.confidence()),
+        sources: last_sources(&habit.statements),
+        project: best.project.clone(),
+        origin: CandidateOrigin::Habit,
+    };
+    Some((best, candidate))
 }
 
 /// Returns what a statement refers to, and whether it can be understood.
@@ -233,6 +315,13 @@ fn make_title(statement: &str, said: &Statement, rules: &ExtractionRules) -> Str
     for separator in CLAUSE_SEPARATORS {
         clauses = clauses.iter().flat_map(|clause| clause.split(separator)).collect();
     }
+    let orders = clauses.clone().into_iter().flat_map(|clause| {
+        let ends = ORDER_SEPARATORS
+            .iter()
+            .flat_map(|end| clause.match_indices(end).map(|(at, end)| at + end.len()));
+        ends.map(|at| &clause[at..]).collect::<Vec<_>>()
+    });
+    clauses.extend(orders.filter(|clause| rules.phrases.iter().any(|phrases| phrases.order.is_match(clause))));
     // A clause stands for the whole only if the rest is no condition of it and it says the same thing: yes or no.
     let is_negative = crate::similar::is_negative;
     let whole = clauses.iter().filter(|clause| {
@@ -242,6 +331,8 @@ fn make_title(statement: &str, said: &Statement, rules: &ExtractionRules) -> Str
             && clause.matches('(').count() == clause.matches(')').count()
             && clause.matches('"').count() % 2 == 0
             && is_negative(clause) == said.is_negative
+            && !has_phrase(clause, rules, |phrases| &phrases.pointing)
+            && stands_alone(clause, line, rules)
     });
     let best = whole.max_by_key(|clause| (cue_points(clause, rules), std::cmp::Reverse(clause.len())));
     match best {
@@ -250,6 +341,18 @@ fn make_title(statement: &str, said: &Statement, rules: &ExtractionRules) -> Str
         }
         _ => topic_title(said, rules),
     }
+}
+
+/// Returns whether a clause of a statement can be understood without the rest: it opens it, asks for something, or has a
+/// subject of its own.
+fn stands_alone(clause: &str, line: &str, rules: &ExtractionRules) -> bool {
+    let first = clause.split_whitespace().next().unwrap_or_default().to_lowercase();
+    let is_order = rules.phrases.iter().any(|phrases| phrases.order.is_match(clause));
+    let has_subject = [" should ", " must ", " need to "]
+        .iter()
+        .any(|verb| clause.contains(verb));
+    let is_whole = line.starts_with(clause) || is_order || has_subject;
+    !clause.is_ascii() || is_whole && !BOUND_STARTS.contains(&first.as_str())
 }
 
 /// Returns the points of the cues in a clause, in tenths.
@@ -261,28 +364,32 @@ fn cue_points(clause: &str, rules: &ExtractionRules) -> i64 {
 
 /// Returns a title that only names what the memory is about.
 fn topic_title(said: &Statement, rules: &ExtractionRules) -> String {
-    let activity = find_activity(&said.text, rules);
+    if !said.text.is_ascii() && said.text.chars().any(is_han) {
+        let activity = find_activity(&said.text, rules).filter(|activity| activity.ends_with('时'));
+        return match activity {
+            Some(activity) => format!("关于{}的规则", activity.trim_end_matches('时')),
+            None => "关于这个项目的规则".to_owned(),
+        };
+    }
     let mut words: Vec<&str> = Vec::new();
-    let text = said.text.as_str();
-    for word in text.split(|sign: char| sign.is_whitespace() || ",;:()\"，。；：".contains(sign)) {
-        let word = word.trim_matches(['.', '!', '?', '\'', '`']);
+    for word in said
+        .text
+        .split(|sign: char| sign.is_whitespace() || ",;:()\"，。；：".contains(sign))
+    {
+        let word = word.trim_matches(['.', '!', '?', '\'', '`', '@']);
         let low = word.to_lowercase();
         let has_topic = word.chars().count() >= 4 && !is_stop_word(&low) && !COMMON.contains(&low.as_str());
-        if has_topic && !words.iter().any(|known| known.eq_ignore_ascii_case(word)) && words.len() < 5 {
+        let is_known = words.iter().any(|known| known.eq_ignore_ascii_case(word));
+        let width = words.iter().map(|word| word.len() + 5).sum::<usize>();
+        if has_topic && !is_known && words.len() < 4 && width + word.len() < MAX_TITLE_CHARS - 10 {
             words.push(word);
         }
     }
-    let mut title = activity.map_or_else(|| "Rule about".to_owned(), |activity| format!("{activity}:"));
-    for word in words {
-        let longer = match title.ends_with([':', 't']) && !title.contains(',') && title.matches(' ').count() < 8 {
-            true if title.ends_with(':') || title == "Rule about" => format!("{title} {word}"),
-            _ => format!("{title}, {word}"),
-        };
-        if fits(&longer, MAX_TITLE_CHARS) {
-            title = longer;
-        }
+    match words.split_last() {
+        None => "About this project".to_owned(),
+        Some((last, [])) => format!("About {last}"),
+        Some((last, rest)) => format!("About {} and {last}", rest.join(", ")),
     }
-    title
 }
 
 /// Words of rules that name no topic.
@@ -290,6 +397,10 @@ const COMMON: [&str; 24] = [
     "always", "never", "should", "must", "please", "make", "sure", "want", "need", "needs", "like", "have", "just",
     "really", "every", "there", "about", "this", "that", "they", "them", "also", "only", "dont",
 ];
+
+fn is_han(sign: char) -> bool {
+    matches!(sign, '\u{4e00}'..='\u{9fff}')
+}
 
 fn fits(text: &str, most: usize) -> bool {
     let width = text

@@ -1,17 +1,20 @@
 //! Memories found by a model: the requests, and which answers are accepted.
 //!
-//! The model only proposes. A memory must use the words of the messages that it cites. It is then treated like a finding of
-//! the rules: rejected if it has a secret or must never be kept, and its file is named by code.
+//! The groups that the rules found are handed over with all their messages, whatever the session, so that the model can word
+//! the rule behind them. The model only proposes: every claim of a memory must use the words and the figures of the messages
+//! that it cites. It is then treated like a finding of the rules: rejected if it has a secret or must never be kept, and its
+//! file is named by code.
 
 use crate::model::prompt::{closing_prompt, parse_object, task_instructions, truncate_chars};
 use crate::model::request::{ModelRequest, ModelTask};
 use crate::model::{AnthropicBackend, fence};
 use crate::size;
 use language::secrets::mask;
+use language::sentences::split_prose;
 use language::shorten::{cut_at_word, last_chars};
 use language::words::text_stems;
 use language::{dates, when};
-use memory::extract::{MAX_HOOK_CHARS, MAX_TITLE_CHARS, UserMessage, message_source, round_confidence};
+use memory::extract::{Extraction, MAX_HOOK_CHARS, MAX_TITLE_CHARS, UserMessage, message_source, round_confidence};
 use memory::kinds::{Candidate, CandidateOrigin, MemoryKind};
 use memory::plan::Snapshot;
 use memory::rules::ExtractionRules;
@@ -45,8 +48,12 @@ const MAX_MANIFEST: usize = 200;
 const MAX_LINE: usize = 400;
 const MAX_TEXT: usize = 2_000;
 
-/// Share of the words of a memory that must be in the messages it cites.
+/// Share of the words of a memory, and of each claim in it, that must be in the messages it cites.
 const MIN_GROUNDED_SHARE: f64 = 0.4;
+const MIN_CLAIM_SHARE: f64 = 0.3;
+
+/// Most messages of a group that are shown.
+const MAX_EVIDENCE: usize = 12;
 
 /// Confidence of a memory with one source.
 const MODEL_CONFIDENCE: f64 = 0.8;
@@ -59,6 +66,26 @@ const DOUBT_FACTOR: f64 = 0.75;
 pub struct ExtractQuestion<'m> {
     messages: Vec<UserMessage<'m>>,
     pub request: ModelRequest,
+}
+
+/// Messages that the rules found to say the same, over any number of sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvidenceGroup {
+    /// What the rules take them to say.
+    pub title: String,
+    /// Names of the records, oldest first.
+    pub records: Vec<String>,
+}
+
+/// Returns the groups behind what the rules found; files of the agent are no messages.
+pub fn find_groups(extraction: &Extraction) -> Vec<EvidenceGroup> {
+    let found = extraction.candidates.iter().chain(&extraction.review);
+    let said = found.filter(|candidate| candidate.origin != CandidateOrigin::Agent);
+    said.map(|candidate| EvidenceGroup {
+        title: mask(&candidate.title),
+        records: candidate.sources.iter().map(|source| source.uuid.clone()).collect(),
+    })
+    .collect()
 }
 
 /// A proposed memory that was rejected.
@@ -94,6 +121,7 @@ struct ExtractAnswerEntry {
 pub fn build_questions<'m>(
     backend: &AnthropicBackend,
     said: &[UserMessage<'m>],
+    groups: &[EvidenceGroup],
     known: &Snapshot,
     rules: &ExtractionRules,
 ) -> Vec<ExtractQuestion<'m>> {
@@ -121,23 +149,71 @@ pub fn build_questions<'m>(
             }
         }
     }
-    let question = |part: Vec<(UserMessage<'m>, String)>| {
+    let listed = add_evidence(&mut parts, groups, said, rules);
+    let question = |(part, groups): (Vec<(UserMessage<'m>, String)>, String)| {
         let request = backend.request(ModelTask::Extract, MAX_OUTPUT, &task_instructions(PROMPT));
         let request = if manifest.is_empty() {
             request
         } else {
             request.with_unkeyed(&manifest)
         };
-        let request = request
-            .with_text(&number_messages(&part))
-            .with_text(&closing_prompt(TASK));
+        let request = request.with_text(&number_messages(&part));
+        let request = if groups.is_empty() {
+            request
+        } else {
+            let code = fence::fence_code(&[&groups]);
+            request.with_text(&fence::fence_text("groups that a program found", &groups, &code))
+        };
+        let request = request.with_text(&closing_prompt(TASK));
         let said = part.into_iter().map(|(said, _)| said).collect();
         ExtractQuestion {
             messages: said,
             request,
         }
     };
-    parts.into_iter().map(question).collect()
+    parts.into_iter().zip(listed).map(question).collect()
+}
+
+/// Shows each group in the request with its last message: appends the messages of other requests there, and returns for each
+/// request the lines that name its groups.
+fn add_evidence<'m>(
+    parts: &mut [Vec<(UserMessage<'m>, String)>],
+    groups: &[EvidenceGroup],
+    said: &[UserMessage<'m>],
+    rules: &ExtractionRules,
+) -> Vec<String> {
+    let by_record = said
+        .iter()
+        .map(|one| (one.message.record_name(), *one))
+        .collect::<BTreeMap<_, _>>();
+    let mut homes = BTreeMap::<String, usize>::new();
+    for (at, part) in parts.iter().enumerate() {
+        homes.extend(part.iter().map(|(said, _)| (said.message.record_name(), at)));
+    }
+    let mut listed = vec![String::new(); parts.len()];
+    for group in groups {
+        let from = group.records.len().saturating_sub(MAX_EVIDENCE);
+        let records = group.records[from..]
+            .iter()
+            .filter(|record| homes.contains_key(*record));
+        let records = records.collect::<Vec<_>>();
+        let Some(home) = records.iter().filter_map(|record| homes.get(*record)).max().copied() else {
+            continue;
+        };
+        let mut numbers = BTreeSet::new();
+        for record in records {
+            let part = &mut parts[home];
+            let known = part.iter().position(|(said, _)| said.message.record_name() == *record);
+            let at = known.unwrap_or_else(|| {
+                part.push((by_record[record], message_words(&by_record[record], rules)));
+                part.len() - 1
+            });
+            numbers.insert(at + 1);
+        }
+        let numbers = numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(listed[home], "- [{numbers}] {}", to_one_line(&group.title));
+    }
+    listed
 }
 
 /// Sorts messages by the first message of their session; within a session the order stays.
@@ -257,6 +333,9 @@ impl ExtractQuestion<'_> {
         ) {
             return Err("not said in the messages it names");
         }
+        if !body.iter().flatten().all(|text| are_claims_grounded(text, &named)) {
+            return Err("claims what the messages it names do not say");
+        }
         let [text, why, how] = body;
         let day = named.iter().filter_map(|said| said.message.time).next();
         let day = day.and_then(|time| jiff::Timestamp::from_millisecond(time).ok());
@@ -288,6 +367,36 @@ impl ExtractQuestion<'_> {
             origin: CandidateOrigin::Person,
         })
     }
+}
+
+/// Returns whether every sentence of a text rests on the messages: enough of its words are in them, and every figure is.
+fn are_claims_grounded(text: &str, named: &[&UserMessage<'_>]) -> bool {
+    let mut words = BTreeSet::new();
+    let mut figures = BTreeSet::new();
+    for said in named {
+        for text in said.message.texts().chain(said.in_reply_to) {
+            words.extend(text_stems(text));
+            figures.extend(find_figures(text));
+        }
+    }
+    split_prose(text).into_iter().all(|claim| {
+        let own = text_stems(claim);
+        let found = own.iter().filter(|word| words.contains(*word)).count();
+        let is_short = own.len() < 3;
+        (is_short || found as f64 >= MIN_CLAIM_SHARE * own.len() as f64)
+            && find_figures(claim).all(|figure| figures.contains(&figure))
+    })
+}
+
+/// Returns the figures in a text. Dates may be worked out from the day of a message, and single digits counted.
+fn find_figures(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|sign: char| sign.is_whitespace() || ",;()\"'`".contains(sign));
+    let words = words.map(|word| word.trim_matches(['.', ':', '!', '?', '*']));
+    words.filter(|word| {
+        let digits = word.bytes().filter(u8::is_ascii_digit).count();
+        let is_date = digits >= 4 && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        digits >= 2 && !is_date && !word.contains("://")
+    })
 }
 
 /// Returns whether the messages have enough words of the texts, and every URL.
@@ -355,6 +464,7 @@ mod tests {
         let questions = build_questions(
             &offline_backend(),
             &find_user_messages(&messages, rules),
+            &[],
             &Snapshot::default(),
             rules,
         );
@@ -377,6 +487,7 @@ mod tests {
         let question = build_questions(
             &offline_backend(),
             &find_user_messages(&messages, rules),
+            &[],
             &Snapshot::default(),
             rules,
         )
@@ -405,11 +516,81 @@ mod tests {
     }
 
     #[test]
+    fn groups_bring_their_messages_from_other_requests() {
+        let long = "a few words about the task at hand ".repeat(3_000);
+        let mut messages = vec![message(1, "a", MessageRole::User, "sign the release tags please")];
+        messages.extend((2..40).map(|at| message(at, "a", MessageRole::User, &long)));
+        messages.push(message(
+            50,
+            "b",
+            MessageRole::User,
+            "the tags of a release must be signed",
+        ));
+        let group = EvidenceGroup {
+            title: "Sign the release tags".into(),
+            records: vec!["a-1".into(), "b-50".into(), "gone".into()],
+        };
+        let rules = ExtractionRules::built_in();
+        let said = find_user_messages(&messages, rules);
+        let questions = build_questions(&offline_backend(), &said, &[group], &Snapshot::default(), rules);
+        let (last, first) = questions.split_last().unwrap();
+        assert!(
+            !first.is_empty()
+                && first
+                    .iter()
+                    .all(|one| !one.request.body(true).to_string().contains("- ["))
+        );
+        let number = last.messages.len();
+        assert_eq!(last.messages[number - 1].message.uuid, "a-1");
+        let own = last
+            .messages
+            .iter()
+            .position(|said| said.message.uuid == "b-50")
+            .unwrap()
+            + 1;
+        let line = format!("- [{own}, {number}] Sign the release tags");
+        assert!(last.request.body(true).to_string().contains(&line), "{line}");
+    }
+
+    #[test]
+    fn every_claim_rests_on_the_messages_it_cites() {
+        let messages = [message(
+            1,
+            "a",
+            MessageRole::User,
+            "Retry uploads to the bucket 12 times, the network drops them",
+        )];
+        let rules = ExtractionRules::built_in();
+        let said = find_user_messages(&messages, rules);
+        let question = build_questions(&offline_backend(), &said, &[], &Snapshot::default(), rules).remove(0);
+        let answer = |text: &str, why: &str| {
+            let entry = serde_json::json!({"type": "feedback", "title": "Retry uploads to the bucket", "hook": "When uploading",
+                "text": text, "why": why, "from": [1]});
+            let memories = serde_json::json!({"memories": [entry]}).to_string();
+            question
+                .parse_answer(&memories)
+                .unwrap()
+                .remove(0)
+                .map_err(|unfit| unfit.reason)
+        };
+        assert!(answer("Retry uploads to the bucket 12 times.", "The network drops uploads.").is_ok());
+        let reason = "claims what the messages it names do not say";
+        let figure = answer("Retry uploads to the bucket 15 times.", "");
+        assert_eq!(figure.unwrap_err(), reason);
+        let addition = answer(
+            "Retry uploads to the bucket. Rotate credentials monthly afterwards, everywhere.",
+            "",
+        );
+        assert_eq!(addition.unwrap_err(), reason);
+    }
+
+    #[test]
     fn what_is_outside_the_form_does_not_get_in() {
         let (messages, rules) = (some(), ExtractionRules::built_in());
         let question = build_questions(
             &offline_backend(),
             &find_user_messages(&messages, rules),
+            &[],
             &Snapshot::default(),
             rules,
         )

@@ -1,7 +1,7 @@
 //! Reads lines into messages: which lines may hold one, and what is queued or titled between them.
 
 use super::queue::{LOOSE_KINDS, LooseRecord, PromptQueue};
-use super::record::{QUEUED_COMMAND, read_message, read_record};
+use super::record::{NESTED_FILE, QUEUED_COMMAND, read_message, read_record};
 use super::{Message, PartSelection, SessionTitle};
 use crate::agents::{CanonicalConsumer, CanonicalLines};
 use crate::bytes::LineConsumer;
@@ -22,7 +22,7 @@ pub struct MessageReader<'p> {
     selection: PartSelection,
     max_line: usize,
     repairer: Repairer,
-    needles: [Finder<'static>; 6],
+    needles: [Finder<'static>; 7],
     queue: PromptQueue,
     /// Numbers of the lines to read, ascending; `None` for all.
     only_lines: Option<std::vec::IntoIter<u64>>,
@@ -51,6 +51,7 @@ impl<'p> MessageReader<'p> {
                 Finder::new(b"\"user\""),
                 Finder::new(b"\"assistant\""),
                 Finder::new(QUEUED_COMMAND),
+                Finder::new(NESTED_FILE),
                 Finder::new(LOOSE_KINDS[0]),
                 Finder::new(LOOSE_KINDS[1]),
             ],
@@ -92,15 +93,17 @@ impl<'p> MessageReader<'p> {
 
     /// Returns whether a line may contain a message. Substring searches are cheaper than parsing.
     fn may_hold_message(&self, line: &[u8]) -> bool {
-        let [message, user, assistant, queued, ..] = &self.needles;
+        let [message, user, assistant, queued, nested, ..] = &self.needles;
         let is_message = message.find(line).is_some() && (user.find(line).is_some() || assistant.find(line).is_some());
-        is_message || self.selection.every_word && queued.find(line).is_some()
+        is_message
+            || self.selection.every_word && queued.find(line).is_some()
+            || self.selection.files && nested.find(line).is_some()
     }
 
     /// Returns whether a line may be an operation on the queue or a title: the client writes the kind first.
     fn may_be_loose(&self, line: &[u8]) -> bool {
         let start = &line[..line.len().min(LOOSE_START)];
-        self.selection.every_word && self.needles[4..].iter().any(|needle| needle.find(start).is_some())
+        self.selection.every_word && self.needles[5..].iter().any(|needle| needle.find(start).is_some())
     }
 
     /// Takes an operation on the queue or a title. Returns whether the line is one.

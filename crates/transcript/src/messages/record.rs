@@ -1,5 +1,6 @@
 //! Reads one record of the log as a message, through either parser.
 
+use super::files::{read_nested_file, read_result_file};
 use super::replies::{find_replies, may_hold_reply};
 use super::{BRIEF_CHARS, Message, MessagePart, MessageRole, PartSelection, WordsChannel, to_shown};
 use crate::json::{JsonKind, JsonStr, PullParser};
@@ -34,11 +35,12 @@ pub(super) fn read_record<'a, P: PullParser<'a>>(
             b"isMeta" => message.is_meta = parser.flag()?,
             b"isCompactSummary" => message.is_summary = parser.flag()?,
             b"isSidechain" => message.is_sidechain = parser.flag()?,
-            b"attachment" if selection.every_word => {
-                if read_queued(parser, &mut message.parts)? {
+            b"attachment" if selection.every_word || selection.files => {
+                if read_attachment(parser, selection, &mut message)? {
                     message.channel = WordsChannel::Queued;
                 }
             }
+            b"toolUseResult" if selection.files => message.files.extend(read_result_file(parser)?),
             b"message" => {
                 message.parts.clear();
                 read_content(parser, selection, &mut message.parts)?;
@@ -51,15 +53,21 @@ pub(super) fn read_record<'a, P: PullParser<'a>>(
         b"assistant" => MessageRole::Assistant,
         _ => return Ok(None),
     };
-    Ok((!message.parts.is_empty()).then_some(message))
+    Ok((!message.parts.is_empty() || !message.files.is_empty()).then_some(message))
 }
 
 /// Attachment type of a prompt that was queued until the model was ready.
 pub(super) const QUEUED_COMMAND: &[u8] = b"\"queued_command\"";
+/// Attachment type of an instruction file that the client attached when a file below it was touched.
+pub(super) const NESTED_FILE: &[u8] = b"\"nested_memory\"";
 
 /// Reads a queued prompt of a person and returns whether it is one; other attachments, and what programs queued, are not
-/// messages.
-fn read_queued<'a, P: PullParser<'a>>(parser: &mut P, parts: &mut Vec<MessagePart>) -> Result<bool, SlowPath> {
+/// messages. An instruction file that the client attached is noted.
+fn read_attachment<'a, P: PullParser<'a>>(
+    parser: &mut P,
+    selection: PartSelection,
+    message: &mut Message,
+) -> Result<bool, SlowPath> {
     if parser.peek()? != JsonKind::Object {
         return parser.skip().map(|()| false);
     }
@@ -71,13 +79,16 @@ fn read_queued<'a, P: PullParser<'a>>(parser: &mut P, parts: &mut Vec<MessagePar
             b"commandMode" => mode = parser.text()?.map(decode_owned).unwrap_or_default(),
             b"prompt" => read_result_text(parser, &mut prompt)?,
             b"origin" => origin = read_origin(parser)?,
+            b"content" if selection.files && kind == "nested_memory" => {
+                message.files.extend(read_nested_file(parser)?);
+            }
             _ => parser.skip()?,
         }
     }
     let is_of_person = mode == "prompt" && (origin.is_empty() || origin == "human");
-    let is_prompt = kind == "queued_command" && is_of_person && !prompt.is_empty();
+    let is_prompt = selection.every_word && kind == "queued_command" && is_of_person && !prompt.is_empty();
     if is_prompt {
-        parts.push(MessagePart::Text(to_shown(prompt)));
+        message.parts.push(MessagePart::Text(to_shown(prompt)));
     }
     Ok(is_prompt)
 }
