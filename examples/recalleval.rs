@@ -37,7 +37,19 @@ fn main() {
         let name = set["set"].as_str().expect("a name").to_owned();
         let documents = set["docs"].as_array().expect("docs");
         let queries = set["queries"].as_array().expect("queries");
-        for (part, is_described) in [("plain", false), ("described", true)] {
+        // A list that does nothing for described directories has no place.
+        let without_wider = RecallWeights { wider: 0.0, ..weights };
+        let without_lists = RecallWeights {
+            related: 0.0,
+            members: 0.0,
+            ..without_wider
+        };
+        for (part, is_described, weights) in [
+            ("plain", false, &weights),
+            ("described", true, &weights),
+            ("no wider", true, &without_wider),
+            ("no lists", true, &without_lists),
+        ] {
             let memories = documents
                 .iter()
                 .map(|document| memory(document, is_described))
@@ -46,7 +58,7 @@ fn main() {
             memories.iter().for_each(|memory| memory.index_into(&mut index));
             for query in queries {
                 let text = query["text"].as_str().expect("a text");
-                let taken = select_memories(&memories, &index, text, &weights, &RecallLimits::default(), 0);
+                let taken = select_memories(&memories, &index, text, weights, &RecallLimits::default(), 0);
                 let files = taken.iter().map(|taken| memories[taken.memory].file.as_str());
                 let files = files.collect::<Vec<_>>();
                 tallies.entry((name.clone(), part)).or_default().count(query, &files);

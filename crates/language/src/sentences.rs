@@ -190,8 +190,10 @@ fn is_noise(line: &str) -> bool {
     const SIGNS: [char; 17] = [
         '>', '|', '❯', '$', '⎿', '✓', '✗', '│', '├', '└', '+', '#', '●', '⏺', '☒', '☐', '✔',
     ];
-    const STARTS: [&str; 11] = [
+    const STARTS: [&str; 13] = [
         "--- ",
+        "=== ",
+        "INFO:",
         "@@",
         "diff ",
         "at ",
@@ -239,7 +241,7 @@ fn is_plain_but_one(line: &str) -> bool {
     };
     let words = line.split_whitespace().collect::<Vec<_>>();
     let plain = words.iter().filter(|word| is_plain(word)).count();
-    plain >= 4 && plain + 1 >= words.len() && words.first().is_some_and(|word| is_plain(&word))
+    plain >= 4 && plain + 1 >= words.len() && words.first().is_some_and(is_plain)
 }
 
 /// Removes the sign or number of a list item.

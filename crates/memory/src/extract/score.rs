@@ -8,7 +8,7 @@ use language::words::content_words;
 use transcript::messages::WordsChannel;
 
 /// Score at which a statement is as likely kept as not, chosen by cross-validation over authors (`examples/scorefit.rs`).
-pub const MIDDLE_SCORE: f64 = 2.4;
+pub const MIDDLE_SCORE: f64 = 2.3;
 /// How fast confidence grows with the score.
 const STEEPNESS: f64 = 1.1;
 

@@ -59,7 +59,7 @@ pub(super) fn find_replies(call: &str, text: &str) -> Vec<UserReply> {
     };
     let answers = split_answers(answers).into_iter();
     answers
-        .map(|(question, answer)| reply(WordsChannel::Answer, question, answer))
+        .map(|(question, answer)| reply(WordsChannel::Answer, question, &answer))
         .collect()
 }
 
@@ -75,7 +75,7 @@ fn refusal_words(text: &str) -> &str {
 
 /// Splits `"question"="answer", "question"="answer"`. Questions and answers may hold quotation marks: only `"="` and the
 /// `", "` before the next question separate them.
-fn split_answers(text: &str) -> Vec<(&str, &str)> {
+fn split_answers(text: &str) -> Vec<(&str, String)> {
     let end = ANSWER_ENDS.iter().find_map(|end| text.rfind(end)).unwrap_or(text.len());
     let mut pieces = text[..end].split("\"=\"");
     let mut question = pieces.next().unwrap_or_default().trim().trim_start_matches('"');
@@ -87,7 +87,9 @@ fn split_answers(text: &str) -> Vec<(&str, &str)> {
             Some((answer, next)) => (answer, next),
             None => (*piece, ""),
         };
-        answers.push((question, answer.trim().trim_end_matches('"')));
+        // What the person typed beside the options stands behind them.
+        let answer = answer.trim().trim_end_matches('"').replace("\" user notes: ", "\n");
+        answers.push((question, answer));
         question = next;
     }
     answers
