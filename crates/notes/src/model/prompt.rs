@@ -186,6 +186,7 @@ mod tests {
                     is_error: true,
                 },
             ],
+            files: Vec::new(),
             line: 1,
         };
         let first = message("hello");
