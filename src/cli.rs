@@ -132,7 +132,8 @@ impl CliCommand {
 #[derive(Debug, Clone, Args)]
 pub struct ReadingArgs {
     /// Logs, folders or glob patterns; `-` reads a list of paths, one a line, from standard input. Without any, the
-    /// client's own projects folder. Logs may be packed (`.jsonl.gz`, `.jsonl.zst`).
+    /// client's own projects folder. Logs may be packed (`.jsonl.gz`, `.jsonl.zst`). With the feature `remote`, also URLs of
+    /// object stores (`s3://`, `gs://`, `az://`): objects, prefixes and patterns.
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// Threads to use [default: all cores]. The output does not depend on it.

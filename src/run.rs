@@ -10,12 +10,14 @@
 
 pub mod cache;
 mod early;
+mod fetching;
 mod folders;
 mod messages;
 mod parsing;
 pub mod parts;
 mod progress;
 mod read;
+mod remote;
 mod selection;
 mod session_view;
 mod source;
@@ -26,6 +28,7 @@ pub use folders::{client_home, read_path_lists, resolve_cache_folder};
 pub use messages::{MessageSearch, read_messages, search_messages};
 pub use progress::{progress_bar, progress_with_template};
 pub use read::ReadOptions;
+pub use remote::{discover_all, forbid_network};
 pub use selection::{SelectionQuery, TimeBound, TimeSpan, parse_zone};
 pub use session_view::{SessionView, attempt};
 pub use source::{LogInput, LogNeeds, LogSource, with_log_files, with_logs, with_messages};

@@ -30,6 +30,7 @@ mod writing;
 
 use crate::cli::backend::BackendName;
 use crate::cli::{Cli, CliCommand};
+use crate::run::forbid_network;
 use ::notes::model::client::{HAS_CLIENT, NO_CLIENT};
 use anyhow::{Result, anyhow, bail};
 use clap::error::{ContextKind, ContextValue};
@@ -58,6 +59,9 @@ pub fn run(cli: Cli, matches: &ArgMatches) -> Result<RunStatus> {
     // The one guard before everything else: what needs the network is not even opened.
     if cli.offline && command.backend() == Some(BackendName::Anthropic) {
         bail!("--offline forbids all network, and --backend anthropic needs it\n  hint: leave one of them out");
+    }
+    if cli.offline {
+        forbid_network();
     }
     match command {
         CliCommand::Overview(args) => overview::run(&args),

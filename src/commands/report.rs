@@ -13,7 +13,7 @@ use crate::commands::memory::drawn;
 use crate::commands::reading::report_problems;
 use crate::commands::writing::{ensure_absent, write_page};
 use crate::page::{AbsentView, PageContent, PageNotes, short_name};
-use crate::run::read_path_lists;
+use crate::run::{discover_all, read_path_lists};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use found::{ReportInputs, find_inputs};
@@ -21,7 +21,6 @@ use memory::memdir::Memdir;
 use notes::size;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use transcript::discover::discover;
 use transcript::problem::Problem;
 
 /// Arguments of `report`.
@@ -146,7 +145,7 @@ fn reject_ignored_input(
     found: &ReportInputs,
 ) -> Result<()> {
     if found.is_empty() && !paths.is_empty() && args.input.parts.is_none() {
-        let logs = discover(paths, args.input.follow_links)?;
+        let logs = discover_all(paths, args.input.follow_links, args.input.quiet)?;
         if logs.logs.is_empty() && logs.problems.is_empty() {
             bail!("{}", nothing_found_message(paths));
         }

@@ -10,6 +10,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "the cache is files, and looks at their times")]
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read};
@@ -18,7 +19,7 @@ use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 use table::store::{EntryKind, EntryName, EntryStore};
 use transcript::bytes::Compression;
-use transcript::discover::{DiscoveredLog, FileStamp};
+use transcript::discover::{DiscoveredLog, FileStamp, LogOrigin};
 use transcript::line_hashes::LineHashes;
 
 /// Version of this build, and a hash of the sources that cached values depend on (see build.rs).
@@ -144,11 +145,12 @@ impl Cache {
     /// Returns the hash of a file's content; `None` if the content cannot be known to the cache. A file with another stamp and
     /// a known size is read and hashed, because often only its times have changed.
     pub fn content_hash(&self, found: &DiscoveredLog) -> Option<ContentHash> {
-        let known = self.index.get(&self.path_key(&found.path));
-        if let Some((_, content)) = known.filter(|(stamp, _)| *stamp == found.stamp) {
+        let (known, is_file) = (self.index.get(&self.path_key(found)), is_file(found));
+        if let Some((_, content)) = known.filter(|(stamp, _)| *stamp == index_stamp(found)) {
             return Some(*content);
         }
-        if !self.sizes.contains(&found.stamp.size) {
+        // Hashing what lies elsewhere means fetching it, and then it may as well be parsed.
+        if !is_file || !self.sizes.contains(&found.stamp.size) {
             return None;
         }
         let content = hash_file(&found.path, found.stamp.size).ok()?;
@@ -213,14 +215,18 @@ impl Cache {
         }
     }
 
-    fn path_key(&self, path: &Path) -> u128 {
-        // An absolute path replaces the base folder.
-        xxhash_rust::xxh3::xxh3_128(self.base_folder.join(path).as_os_str().as_encoded_bytes())
+    fn path_key(&self, found: &DiscoveredLog) -> u128 {
+        // An absolute path replaces the base folder, and a URL is the same from every folder.
+        let path = match is_file(found) {
+            true => Cow::Owned(self.base_folder.join(&found.path)),
+            false => Cow::Borrowed(&found.path),
+        };
+        xxhash_rust::xxh3::xxh3_128(path.as_os_str().as_encoded_bytes())
     }
 
     fn remember_hash(&self, found: &DiscoveredLog, content: ContentHash) {
         if let Ok(mut files) = self.new_files.lock() {
-            files.push((self.path_key(&found.path), found.stamp, content));
+            files.push((self.path_key(found), index_stamp(found), content));
         }
     }
 
@@ -285,12 +291,31 @@ fn newest_first(folder: &Path, prefix: &str, dated: impl Fn(&Path) -> PathBuf) -
 /// Returns whether a file is still as it was found and would show any further change in its stamp. The index must not hold
 /// other files; and logs that are still being written would leave an entry behind at every run.
 pub fn is_settled(found: &DiscoveredLog) -> bool {
+    if !is_file(found) {
+        // What is read of an object is what its entity tag says, and a change gives it another one.
+        return found.stamp.changed != 0;
+    }
     let is_unchanged =
         fs::metadata(&found.path).is_ok_and(|metadata| FileStamp::from_metadata(&metadata) == found.stamp);
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |now| now.as_nanos() as i128);
     is_unchanged && now - found.stamp.modified >= RACY_NANOS
+}
+
+fn is_file(found: &DiscoveredLog) -> bool {
+    matches!(found.origin, LogOrigin::File)
+}
+
+/// Returns the state of a log as the index knows it. An object that was written again with the same entity tag is the same.
+fn index_stamp(found: &DiscoveredLog) -> FileStamp {
+    match is_file(found) {
+        true => found.stamp,
+        false => FileStamp {
+            modified: 0,
+            ..found.stamp
+        },
+    }
 }
 
 /// Returns the hash of the first `size` bytes of a file.

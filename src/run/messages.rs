@@ -2,11 +2,12 @@
 //! of all logs one message at a time.
 
 use crate::run::Run;
-use crate::run::read::{ReadOptions, default_session, read_error_kind};
+use crate::run::fetching::{fetch_log, fetched_bytes, is_remote, map_fetched};
+use crate::run::read::{ReadOptions, default_session, read_problem};
 use crate::run::session_view::SessionView;
 use notes::conversation::{CONVERSATION_FILTER, Conversation, chain_lines};
 use transcript::agents::{AgentReader, CanonicalConsumer, CanonicalLines};
-use transcript::bytes::{LineConsumer, LogFile};
+use transcript::bytes::{LineConsumer, LogFile, SourceFault};
 use transcript::discover::DiscoveredLog;
 use transcript::log::LineProblemKind;
 use transcript::messages::{Message, MessageReader, PartSelection, SessionTitle, title_of};
@@ -54,10 +55,15 @@ impl Run {
         lines.finish();
         reader.finish();
         // Problems with lines were reported when the log was read the first time.
-        let problem = done
-            .err()
-            .map(|error| Problem::file(path, read_error_kind(found.packing), error.to_string()));
-        (reader.messages, reader.titles, problem)
+        match done {
+            Err(error) if SourceFault::of(&error).is_some() => {
+                (Vec::new(), Vec::new(), Some(read_problem(path, found.packing, &error)))
+            }
+            done => {
+                let problem = done.err().map(|error| read_problem(path, found.packing, &error));
+                (reader.messages, reader.titles, problem)
+            }
+        }
     }
 }
 
@@ -94,8 +100,7 @@ pub fn search_messages<T: Send>(
     search: &MessageSearch<'_, T>,
     options: &ReadOptions<'_>,
 ) -> (Vec<T>, u64, Vec<Problem>) {
-    let numbered = logs.iter().enumerate().collect::<Vec<_>>();
-    let read = parallel_map(&numbered, |&(number, found)| {
+    let read_one = |number: usize, found: &DiscoveredLog| {
         let path = found.path.display().to_string();
         let session = default_session(found);
         let reader = MessageReader::new(search.selection, options.limits.max_line, options.progress);
@@ -120,10 +125,25 @@ pub fn search_messages<T: Send>(
         searcher.end_log();
         let mut problems = Problem::lines(&path, &searcher.reader.problems).collect::<Vec<_>>();
         if let Err(error) = done {
-            problems.push(Problem::file(&path, read_error_kind(found.packing), error.to_string()));
+            let problem = read_problem(&path, found.packing, &error);
+            // What a store delivered of a log before it failed is not the log.
+            if SourceFault::of(&error).is_some() {
+                return (Vec::new(), 0, vec![problem]);
+            }
+            problems.push(problem);
         }
         (searcher.taken, searcher.read + searcher.reader.filtered_out, problems)
-    });
+    };
+    let numbers = (0..logs.len()).collect::<Vec<_>>();
+    let read = match logs.iter().any(is_remote) {
+        true => map_fetched(
+            &numbers,
+            |number| fetched_bytes(&logs[number]),
+            |number| fetch_log(&logs[number]),
+            |number, found| read_one(number, &found),
+        ),
+        false => parallel_map(&numbers, |&number| read_one(number, &logs[number])),
+    };
     let (mut taken, mut count, mut problems) = (Vec::new(), 0, Vec::new());
     for (found, read, wrong) in read {
         taken.extend(found);

@@ -2,18 +2,18 @@
 //! content hash, if it is wanted, comes from the bytes that are parsed.
 
 use crate::run::cache::ContentHash;
-use crate::run::read::{ReadOptions, read_error_kind};
+use crate::run::read::{ReadOptions, read_problem};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use transcript::agents::{Agent, AgentReader, SNIFFED_BYTES};
 use transcript::build::{LogBuffers, LogBuilder};
-use transcript::bytes::{Compression, LineConsumer, LogFile};
+use transcript::bytes::{Compression, LineConsumer, LogFile, SourceFault};
 use transcript::discover::DiscoveredLog;
 use transcript::line_hashes::LineHashes;
 use transcript::parallel::{self, join, parallel_map};
-use transcript::problem::{Problem, ProblemKind};
+use transcript::problem::Problem;
 use transcript::walk::Walker;
 
 /// The smallest part of a file that is worth a thread of its own.
@@ -30,6 +30,8 @@ pub struct ParsedLog {
     pub content: Option<ContentHash>,
     /// Problems with the file as a whole.
     pub problems: Vec<Problem>,
+    /// Whether its source owes a piece of it.
+    has_fault: bool,
 }
 
 /// Parses a log, a big one in parts on several threads.
@@ -37,10 +39,8 @@ pub fn parse_log(found: &DiscoveredLog, path: &str, pool: &BufferPool, options: 
     let open = match LogFile::open_found(found, options.io) {
         Ok(open) => open,
         Err(error) => {
-            return ParsedLog {
-                problems: vec![Problem::file(path, ProblemKind::Unreadable, error.to_string())],
-                ..ParsedLog::default()
-            };
+            let problem = read_problem(path, Compression::Plain, &error);
+            return ParsedLog::without_content(vec![problem], options);
         }
     };
     let threads = parallel::thread_count();
@@ -80,9 +80,14 @@ pub fn parse_log(found: &DiscoveredLog, path: &str, pool: &BufferPool, options: 
             ..joiner.finish()
         }
     };
+    // A log that did not come whole does not count: a sum of half of it would look like a sum of all of it.
+    if parsed.has_fault {
+        return ParsedLog::without_content(parsed.problems, options);
+    }
     // A packed log, one that grew, or one with a line too long to hold: its lines are not the bytes that are hashed.
     if wants_hash && parsed.content.is_none() {
-        parsed.content = hash_open_log(&open, found.stamp.size).ok();
+        let hash = || hash_open_log(&open, found.stamp.size).ok();
+        parsed.content = open.content_hash().or_else(hash);
     }
     parsed
 }
@@ -133,16 +138,17 @@ impl PartParser<'_> {
             (self.open.read(part.clone(), options.limits, &mut reader), None)
         };
         reader.finish();
-        let kind = read_error_kind(self.found.packing);
-        let problem = done
-            .err()
-            .map(|error| Problem::file(self.path, kind, error.to_string()));
+        let error = done.err();
+        let problem = error
+            .as_ref()
+            .map(|error| read_problem(self.path, self.found.packing, error));
         let (builder, line_hashes) = walker.into_parts();
         ParsedLog {
             builder,
             line_hashes,
             content,
             problems: problem.into_iter().collect(),
+            has_fault: error.is_some_and(|error| SourceFault::of(&error).is_some()),
         }
     }
 }
@@ -243,12 +249,23 @@ impl<'r> PartJoiner<'r> {
 }
 
 impl ParsedLog {
+    /// A log of which nothing was read.
+    fn without_content(problems: Vec<Problem>, options: &ReadOptions<'_>) -> ParsedLog {
+        ParsedLog {
+            // Line hashes are kept by the number of the log: one that has none leaves no gap.
+            line_hashes: options.with_line_hashes.then(LineHashes::default),
+            problems,
+            ..ParsedLog::default()
+        }
+    }
+
     /// Joins the part that follows, of which room is left.
     fn append(&mut self, part: ParsedLog) -> LogBuffers {
         if let (Some(evidence), Some(lines)) = (&mut self.line_hashes, part.line_hashes) {
             evidence.append(lines, self.builder.block_count());
         }
         self.problems.extend(part.problems);
+        self.has_fault |= part.has_fault;
         self.builder.append(part.builder)
     }
 }
@@ -286,6 +303,7 @@ impl BufferPool {
 mod tests {
     use super::*;
     use transcript::log::Log;
+    use transcript::problem::ProblemKind;
 
     #[test]
     fn parts_are_joined_in_their_order_whichever_comes_first() {

@@ -3,17 +3,19 @@
 
 use crate::run::cache::{self, Cache, CachePart, ContentHash};
 use crate::run::early::{EarlyReporter, ReportContext};
+use crate::run::fetching::{fetch_log, fetched_bytes, is_remote, map_fetched};
 use crate::run::parsing::{BufferPool, ParsedLog, parse_log};
 use crate::run::parts::{PartLog, PartSet};
 use crate::run::selection::SelectionQuery;
 use crate::run::source::MessageFilter;
 use crate::run::split::empty_log;
 use crate::usage::session::SessionReport;
+use std::io;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use table::store::SEAL_BYTES;
 use transcript::build::LogBuffers;
-use transcript::bytes::{Compression, IoMode, ReadLimits};
+use transcript::bytes::{Compression, IoMode, ReadLimits, SourceFault};
 use transcript::corpus::LogOutline;
 use transcript::discover::DiscoveredLog;
 use transcript::log::Log;
@@ -180,14 +182,18 @@ pub(super) fn read_logs(
         whole_bytes_left: AtomicUsize::new(WHOLE_LOG_BUDGET),
         buffers: BufferPool::default(),
     };
-    let read = |numbers: Vec<usize>, early: Option<&EarlyReporter<'_>>| {
-        parallel_map(&numbers, |&at| {
-            let read = match options.parts {
-                Some(parts) => read_part(parts, at, options),
-                None => read_log(&logs[at], known[at], &budget, early, options),
-            };
-            (at, read)
-        })
+    let waits = logs.iter().any(is_remote);
+    let read = |numbers: Vec<usize>, early: Option<&EarlyReporter<'_>>| match options.parts {
+        Some(parts) => parallel_map(&numbers, |&at| (at, read_part(parts, at, options))),
+        None if waits => map_fetched(
+            &numbers,
+            |at| fetched_bytes(&logs[at]),
+            |at| LogDelivery::fetch(&logs[at], known[at], options),
+            |at, delivery| (at, delivery.read(&budget, early, options)),
+        ),
+        None => parallel_map(&numbers, |&at| {
+            (at, read_log(&logs[at], known[at], &budget, early, options))
+        }),
     };
     // For early reports logs of sub-agents come first: they show which sessions have more than one log. The others in the
     // order in which they were last written, so that copies mostly come after what they are copied from.
@@ -240,6 +246,33 @@ fn read_part(parts: &PartSet, at: usize, options: &ReadOptions<'_>) -> LoadedLog
     }
 }
 
+/// A log on its way from another machine.
+pub(super) enum LogDelivery {
+    /// The cache has it.
+    Cached(Box<LoadedLog>),
+    /// It is to be parsed.
+    Fetched(DiscoveredLog),
+}
+
+impl LogDelivery {
+    /// Takes a log from the cache, or fetches it.
+    pub fn fetch(found: &DiscoveredLog, known: Option<ContentHash>, options: &ReadOptions<'_>) -> LogDelivery {
+        let path = found.path.display().to_string();
+        match read_cached(found, &path, known, options) {
+            Some(cached) => LogDelivery::Cached(Box::new(cached)),
+            None => LogDelivery::Fetched(fetch_log(found)),
+        }
+    }
+
+    /// Reads it.
+    pub fn read(self, budget: &ReadBudget, early: Option<&EarlyReporter<'_>>, options: &ReadOptions<'_>) -> LoadedLog {
+        match self {
+            LogDelivery::Cached(cached) => *cached,
+            LogDelivery::Fetched(found) => read_uncached(&found, budget, early, options),
+        }
+    }
+}
+
 /// Reads one log: from the cache, or by parsing it.
 pub(super) fn read_log(
     found: &DiscoveredLog,
@@ -249,15 +282,26 @@ pub(super) fn read_log(
     options: &ReadOptions<'_>,
 ) -> LoadedLog {
     let path = found.path.display().to_string();
-    if let Some(cached) = read_cached(found, &path, known, options) {
-        (options.progress)(found.stamp.size);
-        return cached;
+    match read_cached(found, &path, known, options) {
+        Some(cached) => cached,
+        None => read_uncached(found, budget, early, options),
     }
+}
+
+/// Parses one log.
+fn read_uncached(
+    found: &DiscoveredLog,
+    budget: &ReadBudget,
+    early: Option<&EarlyReporter<'_>>,
+    options: &ReadOptions<'_>,
+) -> LoadedLog {
+    let path = found.path.display().to_string();
     let ParsedLog {
         builder,
         line_hashes,
         content: hash,
         mut problems,
+        ..
     } = parse_log(found, &path, &budget.buffers, options);
     let log = builder.finish();
     let line_hashes = line_hashes.map(|hashes| hashes.pack());
@@ -351,6 +395,7 @@ fn read_cached(
     let counts = LogCounts::new(path, &front.log, &mut problems);
     let outline = LogOutline::new(path.to_owned(), default_session(found), &front);
     drop(front);
+    (options.progress)(found.stamp.size);
     Some(LoadedLog {
         stored: StoredLog::Packed(packed),
         hash: Some(content),
@@ -397,9 +442,16 @@ fn reserve_whole_log(log: &Log, outline: &LogOutline, room: &AtomicUsize) -> boo
 }
 
 /// Returns the kind of problem of a log that cannot be read to its end.
-pub(super) fn read_error_kind(packing: Compression) -> ProblemKind {
-    match packing {
-        Compression::Plain => ProblemKind::Unreadable,
-        Compression::Gzip | Compression::Zstd => ProblemKind::BrokenStream,
+fn read_error_kind(packing: Compression, error: &io::Error) -> ProblemKind {
+    match (SourceFault::of(error), packing) {
+        (Some(SourceFault::Changed), _) => ProblemKind::Changed,
+        (Some(SourceFault::Undelivered(_)), _) => ProblemKind::NotDelivered,
+        (Some(SourceFault::Refused(_)), _) | (None, Compression::Plain) => ProblemKind::Unreadable,
+        (None, Compression::Gzip | Compression::Zstd) => ProblemKind::BrokenStream,
     }
+}
+
+/// Returns the problem of a log that cannot be read to its end.
+pub(super) fn read_problem(path: &str, packing: Compression, error: &io::Error) -> Problem {
+    Problem::file(path, read_error_kind(packing, error), error.to_string())
 }

@@ -8,6 +8,7 @@ use crate::run::messages::read_messages;
 use crate::run::parts::PartSet;
 use crate::run::progress::{progress_bar, progress_with_template};
 use crate::run::read::ReadOptions;
+use crate::run::remote::discover_all;
 use crate::run::selection::SelectionQuery;
 use crate::run::{Run, folders};
 use crate::usage::session::TimeRange;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicI64;
 use transcript::agents::Agent;
 use transcript::bytes::{IoMode, ReadLimits};
-use transcript::discover::{DiscoveredLog, Discovery, discover};
+use transcript::discover::{DiscoveredLog, Discovery};
 use transcript::log::NO_TIME;
 use transcript::messages::{Message, PartSelection};
 use transcript::parallel::with_threads;
@@ -273,7 +274,7 @@ fn find_logs(input: &LogInput, needs: LogNeeds) -> Result<(Discovery, ReadLimits
         return find_part_logs(parts, needs);
     }
     let roots = log_roots(&input.paths, &input.selection.agents)?;
-    let found = discover(&roots, input.follow_links)?;
+    let found = discover_all(&roots, input.follow_links, input.quiet)?;
     if found.logs.is_empty() && found.problems.is_empty() {
         let places = roots
             .iter()

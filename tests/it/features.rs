@@ -48,6 +48,25 @@ fn a_model_is_refused_without_its_feature() {
     );
 }
 
+#[cfg(not(feature = "remote"))]
+#[test]
+fn object_stores_are_refused_without_their_feature() {
+    let fixture = Fixture::new();
+    for url in ["s3://bucket/logs", "gs://bucket", "az://container/logs/*.jsonl"] {
+        for args in [
+            &["stats", url][..],
+            &["map", url, "-o", "out"],
+            &["report", url],
+            &["stats", "logs", url],
+        ] {
+            let run = fixture.run(args).ended(2);
+            assert!(run.stderr.contains("--features remote"), "{args:?}: {}", run.stderr);
+            assert!(run.stdout.is_empty(), "{args:?}");
+        }
+    }
+    assert!(!fixture.path("out").exists(), "a refused command writes nothing");
+}
+
 #[cfg(feature = "parquet")]
 #[test]
 fn parquet_is_written_with_its_feature() {

@@ -51,6 +51,8 @@ mod samples;
 mod search;
 mod secrets;
 mod selection;
+#[cfg(feature = "remote")]
+mod stores;
 mod traced;
 mod truncation;
 mod tune;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const SHARDS: usize = 7;
 
 /// A fixture with the bundled logs in its folder `logs`, some of them compressed, and one that cannot be read.
-fn with_logs() -> Fixture {
+pub fn with_logs() -> Fixture {
     let fixture = Fixture::new();
     for (number, file) in files_below(&corpus()).into_iter().enumerate() {
         let bytes = std::fs::read(corpus().join(&file)).expect("a file");
@@ -44,9 +44,9 @@ fn parts(fixture: &Fixture) -> Vec<PathBuf> {
 }
 
 /// What a run left: status, both outputs, and the files below `out`.
-type Outcome = (Option<i32>, Vec<u8>, String, BTreeMap<PathBuf, Vec<u8>>);
+pub type Outcome = (Option<i32>, Vec<u8>, String, BTreeMap<PathBuf, Vec<u8>>);
 
-fn outcome(fixture: &Fixture, args: &[&str]) -> Outcome {
+pub fn outcome(fixture: &Fixture, args: &[&str]) -> Outcome {
     let out = fixture.path("out");
     let _ = std::fs::remove_dir_all(&out);
     std::fs::create_dir(&out).expect("a folder");
@@ -57,7 +57,7 @@ fn outcome(fixture: &Fixture, args: &[&str]) -> Outcome {
 }
 
 /// Command lines without paths, by the command.
-fn lines_of(name: &str) -> &'static [&'static [&'static str]] {
+pub fn lines_of(name: &str) -> &'static [&'static [&'static str]] {
     match name {
         "overview" => &[&["overview"], &["overview", "-f", "json"]],
         "stats" => &[

@@ -13,7 +13,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use source::{ByteSource, OpenBytes, PositionedReader};
+pub use source::{ByteSource, OpenBytes, PositionedReader, SourceFault};
 
 use crate::discover::{DiscoveredLog, FileStamp, LogOrigin};
 use crate::parallel;
@@ -117,12 +117,16 @@ impl Compression {
 
 /// Returns the first bytes of a file, decompressed, up to `length`.
 pub fn read_start(path: &Path, compression: Compression, length: usize) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
+    decode_start(File::open(path)?, compression, length)
+}
+
+/// Returns the first bytes of what `packed` holds, decompressed, up to `length`.
+pub fn decode_start<'r>(packed: impl Read + 'r, compression: Compression, length: usize) -> io::Result<Vec<u8>> {
     let mut start = Vec::with_capacity(length);
-    let reader: Box<dyn Read> = match compression {
-        Compression::Plain => Box::new(file),
-        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(io::BufReader::new(file))),
-        Compression::Zstd => Box::new(zstd::Decoder::new(file)?),
+    let reader: Box<dyn Read + 'r> = match compression {
+        Compression::Plain => Box::new(packed),
+        Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(io::BufReader::new(packed))),
+        Compression::Zstd => Box::new(zstd::Decoder::new(packed)?),
     };
     reader.take(length as u64).read_to_end(&mut start)?;
     Ok(start)
@@ -153,13 +157,26 @@ impl LogHandle {
     }
 }
 
+impl OpenBytes for LogHandle {
+    fn size(&self) -> u64 {
+        self.as_bytes().size()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        match self {
+            LogHandle::File(file, _) => file.read_at(buffer, at),
+            LogHandle::Source(bytes) => bytes.read_at(buffer, at).map_err(SourceFault::wrap),
+        }
+    }
+}
+
 impl LogFile {
     /// Opens a log that was found: of a file that has grown since, what it held then.
     pub fn open_found(found: &DiscoveredLog, io: IoMode) -> io::Result<LogFile> {
         match &found.origin {
             LogOrigin::File => LogFile::open_up_to(&found.path, found.packing, io, found.stamp.size),
             LogOrigin::Source(source) => {
-                let bytes = source.open()?;
+                let bytes = source.open().map_err(SourceFault::wrap)?;
                 Ok(LogFile {
                     compression: found.packing,
                     size: bytes.size(),
@@ -200,9 +217,16 @@ impl LogFile {
         self.size
     }
 
-    /// Splits the file into ranges of about `part` bytes that can be read independently. Compressed logs are one range.
+    /// Returns the hash of the whole log if its source hashed it while it was read.
+    pub fn content_hash(&self) -> Option<[u8; 32]> {
+        let is_whole = self.size == self.handle.as_bytes().size();
+        self.handle.as_bytes().content_hash().filter(|_| is_whole)
+    }
+
+    /// Splits the file into ranges of about `part` bytes that can be read independently. Compressed logs are one range, and so
+    /// is what comes in order.
     pub fn split_ranges(&self, part: u64) -> Vec<Range<u64>> {
-        if self.compression != Compression::Plain {
+        if self.compression != Compression::Plain || self.handle.as_bytes().is_sequential() {
             return Vec::from([Range {
                 start: 0,
                 end: u64::MAX,
@@ -324,8 +348,8 @@ impl LogFile {
         Ok(head)
     }
 
-    fn reader_at(&self, at: u64) -> PositionedReader<'_, dyn OpenBytes + '_> {
-        PositionedReader::new(self.handle.as_bytes(), at)
+    fn reader_at(&self, at: u64) -> PositionedReader<'_, LogHandle> {
+        PositionedReader::new(&self.handle, at)
     }
 
     /// Returns where the first line that starts inside `part` starts; the end of `part` if none does.

@@ -7,7 +7,7 @@ use crate::agents::{Agent, SNIFFED_BYTES};
 use crate::bytes::{ByteSource, Compression, read_start};
 use crate::parallel::parallel_map;
 use crate::problem::{Problem, ProblemKind};
-use globset::GlobBuilder;
+use globset::{GlobBuilder, GlobMatcher};
 use std::collections::HashSet;
 use std::fs::{DirEntry, Metadata};
 use std::path::{Component, Path, PathBuf};
@@ -122,6 +122,11 @@ pub enum DiscoveryError {
 
 /// Searches all `roots`.
 pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, DiscoveryError> {
+    discover_among(roots, roots.len(), follow_links)
+}
+
+/// Searches all `roots`, which are some of `named` that the user named.
+pub fn discover_among(roots: &[PathBuf], named: usize, follow_links: bool) -> Result<Discovery, DiscoveryError> {
     let mut found = Discovery::default();
     for root in roots {
         let mut search = RootSearch {
@@ -136,25 +141,57 @@ pub fn discover(roots: &[PathBuf], follow_links: bool) -> Result<Discovery, Disc
             return Err(DiscoveryError::Missing(root.display().to_string()));
         }
         // If a single root has no logs, the caller reports it.
-        if roots.len() > 1 && search.found.logs.is_empty() && search.found.problems.is_empty() {
+        if named > 1 && search.found.logs.is_empty() && search.found.problems.is_empty() {
             search.found.add_problem(root, ProblemKind::NoLogs, "");
         }
         found.logs.extend(search.found.logs);
         found.problems.extend(search.found.problems);
     }
-    // Compare paths by bytes, not by components: the order is the same everywhere, and many times faster to compute.
-    found.logs.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+    found.sort();
     let mut seen = HashSet::with_capacity(found.logs.len());
     found
         .logs
         .retain(|log| log.stamp.file_id().is_none_or(|file| seen.insert(file)));
-    found.problems.sort();
-    found.problems.dedup();
     Ok(found)
 }
 
-fn is_pattern(path: &Path) -> bool {
+/// Whether a path is a pattern, unless something has that name.
+pub fn is_pattern(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '[', '{'])
+}
+
+/// A pattern of paths.
+pub struct PathPattern {
+    text: String,
+    glob: GlobMatcher,
+    /// The folders before the first wildcard.
+    pub start: PathBuf,
+}
+
+impl PathPattern {
+    /// Reads a pattern.
+    pub fn parse(pattern: &Path) -> Result<PathPattern, DiscoveryError> {
+        // Normalize like the paths it is matched against: no `.` and no doubled separators.
+        let parts = pattern.components().filter(|part| *part != Component::CurDir);
+        let pattern = parts.collect::<PathBuf>();
+        let text = pattern.to_string_lossy().into_owned();
+        let glob = GlobBuilder::new(&text).literal_separator(true).build();
+        let glob = glob.map_err(|error| DiscoveryError::Pattern {
+            pattern: text.clone(),
+            reason: error.kind().to_string(),
+        })?;
+        let fixed = pattern.components();
+        Ok(PathPattern {
+            text,
+            glob: glob.compile_matcher(),
+            start: fixed.take_while(|part| !is_pattern(Path::new(part))).collect(),
+        })
+    }
+
+    /// Whether it matches a path, or a folder above it: then it takes everything below.
+    pub fn takes(&self, path: &Path) -> bool {
+        path.ancestors().any(|ancestor| self.glob.is_match(ancestor))
+    }
 }
 
 struct RootSearch {
@@ -186,27 +223,11 @@ impl RootSearch {
     }
 
     fn add_pattern(&mut self, pattern: &Path) -> Result<(), DiscoveryError> {
-        // Normalize like the paths it is matched against: no `.` and no doubled separators.
-        let parts = pattern.components().filter(|part| *part != Component::CurDir);
-        let pattern = parts.collect::<PathBuf>();
-        let text = pattern.to_string_lossy().into_owned();
-        let refuse = |reason: String| DiscoveryError::Pattern {
-            pattern: text.clone(),
-            reason,
-        };
-        let glob = GlobBuilder::new(&text)
-            .literal_separator(true)
-            .build()
-            .map_err(|error| refuse(error.kind().to_string()))?
-            .compile_matcher();
-        let start: PathBuf = pattern
-            .components()
-            .take_while(|part| !is_pattern(Path::new(part)))
-            .collect();
-        let start = if start.as_os_str().is_empty() {
-            PathBuf::from(".")
-        } else {
-            start
+        let pattern = PathPattern::parse(pattern)?;
+        let text = pattern.text.clone();
+        let start = match pattern.start.as_os_str().is_empty() {
+            true => PathBuf::from("."),
+            false => pattern.start.clone(),
         };
         let metadata = start.metadata().map_err(|error| DiscoveryError::Start {
             pattern: text.clone(),
@@ -214,14 +235,13 @@ impl RootSearch {
             reason: error.to_string(),
         })?;
         let is_here = start.as_os_str() == ".";
-        // A pattern may match folders as well as logs, including everything below them.
         self.walk_folder(&start, &metadata, &|path| {
             let path = if is_here {
                 path.strip_prefix(".").unwrap_or(path)
             } else {
                 path
             };
-            path.ancestors().any(|ancestor| glob.is_match(ancestor))
+            pattern.takes(path)
         });
         Ok(())
     }
@@ -246,7 +266,16 @@ impl RootSearch {
 }
 
 impl Discovery {
-    fn add_problem(&mut self, path: &Path, kind: ProblemKind, detail: impl Into<String>) {
+    /// Puts logs and problems into their order.
+    pub fn sort(&mut self) {
+        // Compare paths by bytes, not by components: the order is the same everywhere, and many times faster to compute.
+        self.logs.sort_by(|a, b| a.path.as_os_str().cmp(b.path.as_os_str()));
+        self.problems.sort();
+        self.problems.dedup();
+    }
+
+    /// Adds a problem with a path.
+    pub fn add_problem(&mut self, path: &Path, kind: ProblemKind, detail: impl Into<String>) {
         let path = path.display().to_string();
         self.problems.push(Problem::file(path, kind, detail));
     }
@@ -338,8 +367,12 @@ fn is_session(path: &Path, packing: Compression, metadata: &Metadata) -> bool {
     if !Compression::is_document(path) {
         return true;
     }
-    metadata.is_file()
-        && read_start(path, packing, SNIFFED_BYTES).is_ok_and(|start| Agent::detect(&start) == Agent::OpenCode)
+    metadata.is_file() && read_start(path, packing, SNIFFED_BYTES).is_ok_and(|start| is_session_export(&start))
+}
+
+/// Whether a JSON document that starts so is a session that an agent exported.
+pub fn is_session_export(start: &[u8]) -> bool {
+    Agent::detect(start) == Agent::OpenCode
 }
 
 #[cfg(test)]

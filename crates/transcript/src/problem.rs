@@ -40,6 +40,10 @@ pub enum ProblemKind {
     NoText,
     /// Notes or a summary were edited by hand and are kept.
     TextKept,
+    /// An object store did not deliver a log.
+    NotDelivered,
+    /// A log in an object store is not the one that was listed.
+    Changed,
 }
 
 impl ProblemKind {
@@ -51,6 +55,8 @@ impl ProblemKind {
             ProblemKind::LinkSkipped,
             ProblemKind::NoLogs,
             ProblemKind::BrokenStream,
+            ProblemKind::NotDelivered,
+            ProblemKind::Changed,
             ProblemKind::MissingParent,
             ProblemKind::ParentCycle,
             ProblemKind::ResultWithoutCall,
@@ -87,6 +93,8 @@ impl ProblemKind {
             ProblemKind::LinkSkipped => "link-skipped",
             ProblemKind::NoLogs => "no-logs",
             ProblemKind::BrokenStream => "broken-stream",
+            ProblemKind::NotDelivered => "not-delivered",
+            ProblemKind::Changed => "changed",
             ProblemKind::MissingParent => "missing-parent",
             ProblemKind::ParentCycle => "parent-cycle",
             ProblemKind::ResultWithoutCall => "result-without-call",
@@ -127,6 +135,10 @@ impl ProblemKind {
             ProblemKind::LinkSkipped => "a symbolic link; not followed (--follow-links does)",
             ProblemKind::NoLogs => "a folder or pattern that was named has no log",
             ProblemKind::BrokenStream => "the compressed stream ends early or is damaged; what came before was used",
+            ProblemKind::NotDelivered => {
+                "an object store did not deliver the log, or not whole; nothing of it was used"
+            }
+            ProblemKind::Changed => "changed after it was found; nothing of it was used",
             ProblemKind::MissingParent => "follows a record that is in no log; joined to the record before it",
             ProblemKind::ParentCycle => "records that follow each other in a circle; the circle was cut",
             ProblemKind::ResultWithoutCall => "a tool result whose call is not in the session",
@@ -162,9 +174,12 @@ impl ProblemKind {
                     | LineProblemKind::TooLong
                     | LineProblemKind::BadCount
             ),
-            ProblemKind::Unreadable | ProblemKind::SpecialFile | ProblemKind::BrokenStream | ProblemKind::Internal => {
-                true
-            }
+            ProblemKind::Unreadable
+            | ProblemKind::SpecialFile
+            | ProblemKind::BrokenStream
+            | ProblemKind::NotDelivered
+            | ProblemKind::Changed
+            | ProblemKind::Internal => true,
             _ => false,
         }
     }

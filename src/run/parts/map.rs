@@ -3,6 +3,7 @@
 use super::texts::{TextFailure, pack_texts};
 use super::{PartEntry, PartIndex, Section, part_head, part_tail};
 use crate::run::cache::{BUILD_ID, ContentHash};
+use crate::run::fetching::{fetch_log, fetched_bytes, is_remote, map_fetched};
 use crate::run::known_contents;
 use crate::run::read::{ReadBudget, ReadOptions, StoredLog, read_log};
 use base64::Engine;
@@ -12,7 +13,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::PathBuf;
 use transcript::bytes::{IoMode, ReadLimits};
-use transcript::discover::{DiscoveredLog, LogOrigin};
+use transcript::discover::DiscoveredLog;
 use transcript::line_hashes::LineHashes;
 use transcript::log::Log;
 use transcript::pack;
@@ -226,9 +227,16 @@ impl<'a> MapJob<'a> {
             let logs = &self.own[range];
             let known = known_contents(logs, &options);
             let numbers = (0..logs.len()).collect::<Vec<_>>();
-            let mapped = parallel_map(&numbers, |&at| {
-                map_found(&logs[at], known[at], self.task.texts, &options)
-            });
+            let texts = self.task.texts;
+            let mapped = match logs.iter().any(is_remote) {
+                true => map_fetched(
+                    &numbers,
+                    |at| fetched_bytes(&logs[at]),
+                    |at| fetch_log(&logs[at]),
+                    |at, found| map_found(&found, known[at], texts, &options),
+                ),
+                false => parallel_map(&numbers, |&at| map_found(&logs[at], known[at], texts, &options)),
+            };
             for (mapped, found) in std::iter::zip(mapped, logs) {
                 let mut mapped = mapped?;
                 problems.extend(mapped.entry.problems.iter().cloned());
@@ -271,14 +279,17 @@ fn map_found(
         .problems
         .into_iter()
         .partition::<Vec<_>, _>(|problem| matches!(problem.kind, ProblemKind::Line(_)));
-    let is_stored = matches!(found.origin, LogOrigin::Source(_));
-    if let Some(problem) = problems.iter().find(|problem| problem.kind == ProblemKind::Unreadable)
-        && is_stored
-    {
-        return Err(MapFailure::Storage {
-            path: path(),
-            reason: problem.detail.clone(),
-        });
+    for problem in &problems {
+        match problem.kind {
+            ProblemKind::Changed => return Err(MapFailure::Changed(path())),
+            ProblemKind::NotDelivered => {
+                return Err(MapFailure::Storage {
+                    path: path(),
+                    reason: problem.detail.clone(),
+                });
+            }
+            _ => {}
+        }
     }
     if read.hash.is_none() && problems.is_empty() {
         return Err(MapFailure::Changed(path()));
@@ -440,7 +451,7 @@ mod tests {
     use super::*;
     use std::path::Path;
     use transcript::bytes::Compression;
-    use transcript::discover::FileStamp;
+    use transcript::discover::{FileStamp, LogOrigin};
 
     fn log(path: &str, size: u64) -> DiscoveredLog {
         DiscoveredLog {
