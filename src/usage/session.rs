@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use transcript::agents::Agent;
 use transcript::build::IdMap;
-use transcript::log::{Block, BlockKind, NO_TIME, NameId, RecordKind, Time};
+use transcript::log::{Block, BlockKind, NO_TIME, NameId, RecordKind, Time, hash_api_id};
 use transcript::problem::Problem;
 use transcript::record::Tokens;
 use transcript::thread::{Chain, Node, Session, ThreadedSession, is_client_chain, is_prompt};
@@ -313,7 +313,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
                 is_copied,
                 is_rewound: false,
             };
-            match index.find(&call, |at| &report.calls[at as usize]) {
+            let mut add = |call: BilledCall| match index.find(&call, |at| &report.calls[at as usize]) {
                 Some(at) => {
                     let known = &mut report.calls[at as usize];
                     if call.ownership_rank() < known.ownership_rank() {
@@ -326,6 +326,17 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
                     report.calls.push(call);
                     tellers.push(node);
                 }
+            };
+            add(call);
+            for (number, other) in (1..).zip(log.other_calls_of(record)) {
+                add(BilledCall {
+                    message: inner_call_key(line.call_key(), number),
+                    request: 0,
+                    tokens: other.tokens,
+                    window: other.tokens.input_side(),
+                    model: names.intern(&mut report.names, session, node, other.model),
+                    ..call
+                });
             }
         }
         report.calls.shrink_to_fit();
@@ -634,6 +645,14 @@ fn rewound_ledger(
         }
     }
     booking.finish(|part, name| session.string(part, name))
+}
+
+/// Returns the id of a call within a response, by its number there, from 1.
+fn inner_call_key(response: u64, number: u64) -> u64 {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&response.to_le_bytes());
+    bytes[8..].copy_from_slice(&number.to_le_bytes());
+    hash_api_id(&bytes)
 }
 
 /// Finds the telling of a call that is known already, in a list that the caller keeps.

@@ -68,6 +68,7 @@ pub fn event_json(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
             put_key(&mut fields, "purpose", json!(purpose.name()));
             ("side-call", fields)
         }
+        Event::Inner { tokens, cost } => ("call-within-response", tokens_json(tokens, *cost)),
         Event::Notes { tokens } => ("notes", json!({"tokens": tokens})),
         Event::Extract => ("extract", json!({})),
         Event::Recalled { tokens } => ("recalled", json!({"tokens": tokens})),

@@ -162,6 +162,7 @@ impl ReplayOutcome {
             "blocked_calls": total.calls.blocked,
             "notes_updates": total.notes,
             "extractions": total.extractions,
+            "within_responses": {"calls": costs.inner_calls, "cost_micro_usd": micro_usd(costs.inner)},
             "consolidations": total.costs.side_calls[SideCallPurpose::Consolidate as usize],
             "recalled_tokens": total.recalled,
             "reads_needed": total.reads_needed,

@@ -240,6 +240,7 @@ impl LogBuilder {
             b"system" => match record.subtype.map(|subtype| subtype.raw()) {
                 Some(b"compact_boundary") => RecordKind::Boundary,
                 Some(b"microcompact_boundary") => RecordKind::MicroBoundary,
+                Some(b"stop_hook_summary") => RecordKind::TurnEnd,
                 _ => RecordKind::System,
             },
             b"progress" => RecordKind::Progress,
@@ -292,6 +293,17 @@ impl LogBuilder {
                 response: number,
                 reasoning: facts.reasoning,
                 window: facts.window,
+            });
+        }
+        for call in &record.other_calls {
+            let model = match call.model {
+                Some(_) => self.intern_text(call.model),
+                None => model,
+            };
+            self.log.other_calls.push(OtherCall {
+                response: number,
+                model,
+                tokens: call.tokens,
             });
         }
         Some(number)
@@ -464,7 +476,8 @@ fn block_kind(block: &wire::WireBlock<'_>, record: &wire::WireRecord<'_>, kind: 
             match client_text::classify_bytes(text) {
                 Some(ClientTextKind::Command | ClientTextKind::ShellCommand) => BlockKind::Command,
                 Some(ClientTextKind::CommandOutput) => BlockKind::CommandOutput,
-                Some(ClientTextKind::Interruption | ClientTextKind::Injected) => BlockKind::Injected,
+                Some(ClientTextKind::Interruption) => BlockKind::Interruption,
+                Some(ClientTextKind::Injected) => BlockKind::Injected,
                 None if record.is_meta => BlockKind::Injected,
                 None => BlockKind::Human,
             }

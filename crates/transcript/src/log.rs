@@ -89,6 +89,8 @@ coded_enum! {
         Attachment = 6,
         /// Unknown kind; kept because other records may follow it.
         Other = 7,
+        /// A system record that the client writes at the end of a turn.
+        TurnEnd = 8,
     }
 }
 
@@ -234,6 +236,8 @@ coded_enum! {
         Attachment = 11,
         /// Unknown kind.
         Other = 12,
+        /// Text by which the client marks that the user interrupted a response.
+        Interruption = 13,
     }
 }
 
@@ -370,6 +374,17 @@ pub struct CallFacts {
     pub window: u32,
 }
 
+/// A call within a response that the response's counts leave out: the advice of another model, or a model that declined
+/// before another one answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtherCall {
+    /// Index into [`Log::responses`].
+    pub response: u32,
+    pub model: NameId,
+    /// Billed tokens.
+    pub tokens: Tokens,
+}
+
 /// A log in compact form.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Log {
@@ -380,6 +395,8 @@ pub struct Log {
     pub lineage: Vec<NameId>,
     /// By response line, ascending: what only other agents say.
     pub call_facts: Vec<CallFacts>,
+    /// By response line, ascending: calls within it that its counts leave out.
+    pub other_calls: Vec<OtherCall>,
     /// Interned strings; number 0 is empty.
     pub strings: Vec<Box<str>>,
     /// Scopes that records share.
@@ -444,6 +461,16 @@ impl Log {
             .binary_search_by_key(&response, |facts| facts.response)
             .ok()?;
         self.call_facts.get(at)
+    }
+
+    /// Returns the calls within the response of a record that its counts leave out.
+    pub fn other_calls_of(&self, record: &Record) -> &[OtherCall] {
+        let Some(response) = record.response.filter(|_| !self.other_calls.is_empty()) else {
+            return &[];
+        };
+        let start = self.other_calls.partition_point(|call| call.response < response);
+        let end = self.other_calls.partition_point(|call| call.response <= response);
+        &self.other_calls[start..end]
     }
 
     /// Returns the blocks of a record.

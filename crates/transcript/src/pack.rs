@@ -15,6 +15,7 @@ pub use varint::{PackReader, PackWriter};
 
 use crate::agents::Agent;
 use crate::log::*;
+use crate::record::Tokens;
 use blocks::{pack_blocks, unpack_blocks};
 use records::{pack_records, pack_responses, unpack_records, unpack_responses};
 
@@ -176,6 +177,23 @@ fn pack_rest(out: &mut PackWriter, log: &Log) {
         out.number(u64::from(facts.window));
         response = facts.response;
     }
+    out.number(log.other_calls.len() as u64);
+    let mut response = 0;
+    for call in &log.other_calls {
+        out.number(u64::from(call.response - response));
+        out.number(u64::from(call.model));
+        let Tokens {
+            input,
+            output,
+            cache_write,
+            cache_write_1h,
+            cache_read,
+        } = call.tokens;
+        for count in [input, output, cache_write, cache_write_1h, cache_read] {
+            out.number(count);
+        }
+        response = call.response;
+    }
 }
 
 fn unpack_rest(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackError> {
@@ -213,6 +231,26 @@ fn unpack_rest(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackEr
             response,
             reasoning: input.small()?,
             window: input.small()?,
+        });
+    }
+    let mut response = 0u32;
+    for _ in 0..input.count(7)? {
+        response = response.checked_add(input.small()?).ok_or(UnpackError)?;
+        let model = input.below(log.strings.len())?;
+        let tokens = Tokens {
+            input: input.number()?,
+            output: input.number()?,
+            cache_write: input.number()?,
+            cache_write_1h: input.number()?,
+            cache_read: input.number()?,
+        };
+        if tokens.cache_write_1h > tokens.cache_write {
+            return Err(UnpackError);
+        }
+        log.other_calls.push(OtherCall {
+            response,
+            model,
+            tokens,
         });
     }
     Ok(())

@@ -50,7 +50,7 @@ mod usage;
 mod wire;
 
 pub use usage::{MAX_COUNT, Tokens, WireUsage};
-pub use wire::{ScopeRun, WireBlock, WireBoundary, WireFacts, WireMessage, WireRecord, client_estimate};
+pub use wire::{ScopeRun, WireBlock, WireBoundary, WireFacts, WireMessage, WireOtherCall, WireRecord, client_estimate};
 
 use crate::json::{JsonKind, JsonStr, PullParser};
 use crate::skim::SlowPath;
@@ -242,6 +242,7 @@ fn read_facts<'a, P: PullParser<'a>>(parser: &mut P) -> Result<Option<WireFacts>
 
 fn read_message<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
     record.message.clear();
+    record.other_calls.clear();
     record.blocks.clear();
     let mut frame = if let Some(frame) = parser.try_open_object(b"{\"role\":\"user\",\"content\":") {
         read_content(parser, &mut record.blocks)?;
@@ -260,7 +261,7 @@ fn read_message<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'
         b"id" => record.message.id = parser.text()?,
         b"model" => record.message.model = parser.text()?,
         b"stop_reason" => record.message.stop_reason = parser.text()?,
-        b"usage" => read_usage(parser, &mut record.message.usage)?,
+        b"usage" => read_usage(parser, record)?,
         b"content" => read_content(parser, &mut record.blocks)?,
         _ => parser.skip()?,
     });
@@ -278,12 +279,12 @@ fn read_common_response<'a, P: PullParser<'a>>(parser: &mut P, record: &mut Wire
         read_content(parser, &mut record.blocks)?;
     }
     if parser.try_key(b",\"stop_reason\":null,\"stop_sequence\":null,\"usage\":") {
-        read_usage(parser, &mut record.message.usage)?;
+        read_usage(parser, record)?;
     } else if parser.try_key(b",\"stop_reason\":") {
         record.message.stop_reason = parser.text()?;
         let with_details = parser.try_key(b",\"stop_sequence\":null,\"stop_details\":null,\"usage\":");
         if with_details || parser.try_key(b",\"stop_sequence\":null,\"usage\":") {
-            read_usage(parser, &mut record.message.usage)?;
+            read_usage(parser, record)?;
         }
     }
     Ok(())
@@ -299,11 +300,12 @@ fn read_progress<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<
             b"requestId" => record.request = parser.text()?,
             b"message" => {
                 record.message.clear();
+                record.other_calls.clear();
                 members!(parser, key => match key {
                     b"id" => record.message.id = parser.text()?,
                     b"model" => record.message.model = parser.text()?,
                     b"stop_reason" => record.message.stop_reason = parser.text()?,
-                    b"usage" => read_usage(parser, &mut record.message.usage)?,
+                    b"usage" => read_usage(parser, record)?,
                     _ => parser.skip()?,
                 });
             }

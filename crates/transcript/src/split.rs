@@ -3,7 +3,7 @@
 
 use crate::build::IdMap;
 use crate::line_hashes::{LineHashes, LineSet};
-use crate::log::{CallFacts, Log, NO_TIME, NameId, Record, RecordId, RecordKind, RecordLink, RecordScope};
+use crate::log::{CallFacts, Log, NO_TIME, NameId, OtherCall, Record, RecordId, RecordKind, RecordLink, RecordScope};
 use std::collections::HashMap;
 
 /// The records of one session of a log, as a log of their own.
@@ -217,6 +217,14 @@ impl<'l> PartBuilder<'l> {
         });
         if let (Some(response), Some(facts)) = (response, facts) {
             self.part.call_facts.push(CallFacts { response, ..facts });
+        }
+        for call in self.whole.other_calls_of(&record) {
+            let model = self.name(call.model);
+            self.part.other_calls.extend(response.map(|response| OtherCall {
+                response,
+                model,
+                ..*call
+            }));
         }
         let first_block = self.part.blocks.len() as u32;
         for block in self.whole.blocks_of(&record) {

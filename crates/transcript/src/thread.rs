@@ -38,6 +38,8 @@ pub struct Round {
     pub is_after_hole: bool,
     /// The client wrote a response itself in between, as it does when a session is resumed.
     pub is_after_restart: bool,
+    /// The client marked the end of the turn before it.
+    pub is_after_turn_end: bool,
 }
 
 /// The conversation of a main agent or of one sub-agent.

@@ -391,6 +391,13 @@ impl EventSink for ReplayCollector<'_> {
                 self.replayed.row.reads_needed += 1;
                 self.add_note(format_args!("needs-read {}", self.trace.paths[*path as usize]));
             }
+            Event::Inner { cost, .. } => {
+                let costs = &mut self.replayed.row.costs;
+                costs.inner_calls += 1;
+                for sum in [&mut costs.inner, &mut costs.conversation, &mut costs.recorded] {
+                    *sum += cost.unwrap_or(0);
+                }
+            }
             Event::Side { purpose, tokens, cost } => {
                 let costs = &mut self.replayed.row.costs;
                 costs.side_calls[*purpose as usize] += 1;

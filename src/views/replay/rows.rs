@@ -79,7 +79,7 @@ columns! {
     "cache_read" "Read" Tokens Never "Of the input, read from the prompt cache." |r| r.called.tokens.cache_read;
     "cache_write" "Written" Tokens Never "Of the input, written to it." |r| r.called.tokens.cache_write;
     "cache_miss" "Miss" Text Never
-        "Why less was read than the call before left there: `first`, `expired`, `model`, `compaction`, `cleared`, `resume`, `switched`, `unexplained`." |r| r.called.miss.map(CacheMiss::name);
+        "Why less was read than the call before left there: `first`, `expired`, `model`, `compaction`, `cleared`, `resume`, `switched`, `tools`, `skill`, `unexplained`." |r| r.called.miss.map(CacheMiss::name);
     "cost_micro_usd" "Cost" MicroUsd Always "Price of the call; empty without one." |r| r.called.cost.map(micro_usd);
     "recorded_boundary" "Boundary" Text Never
         "The last boundary that the log has before the call: `auto`, `manual`, `unknown` (of an old client), `micro`." |r| r.boundary;
@@ -229,6 +229,9 @@ pub struct ReplayCosts {
     pub recorded: PicoUsd,
     /// Calls of the conversation without a price.
     pub unpriced_calls: u64,
+    /// Calls within responses, such as the advice of another model, and what they add to both sums above.
+    pub inner_calls: u64,
+    pub inner: PicoUsd,
     /// Costs and numbers of side calls by [`SideCallPurpose`].
     pub side: [PicoUsd; SideCallPurpose::ALL.len()],
     pub side_calls: [u64; SideCallPurpose::ALL.len()],
@@ -248,6 +251,8 @@ impl ReplayCosts {
         self.progress_cost += other.progress_cost;
         self.recorded += other.recorded;
         self.unpriced_calls += other.unpriced_calls;
+        self.inner_calls += other.inner_calls;
+        self.inner += other.inner;
         zip(&mut self.side, other.side).for_each(|(sum, part)| *sum += part);
         zip(&mut self.side_calls, other.side_calls).for_each(|(sum, part)| *sum += part);
         self.side_input += other.side_input;

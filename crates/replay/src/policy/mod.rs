@@ -174,6 +174,7 @@ policy! {
 
     "cache.life" cache_life: CacheLife = CacheLife::Recorded, "Lifetime of the prompt cache: as recorded for each call, five minutes, or one hour.";
     "cache.edge_seconds" cache_edge_seconds: u64 = 300, "Seconds after which a five-minute cache entry has expired.";
+    "cache.expected_misses" expected_misses: bool = true, "Whether bills contain the misses of the prompt cache that no rule predicts, at the rate at which logs show them.";
     "cache.break_percent" break_percent: u64 = 5, "Minimum relative drop in cache reads, in percent, that counts as a cache break.";
     "cache.break_tokens" break_tokens: u64 = 2_000, "Minimum drop in cache reads, in tokens, that counts as a cache break; both minimums must be exceeded.";
 

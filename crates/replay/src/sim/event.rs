@@ -1,6 +1,7 @@
 //! Events of a replay. The replay loop only emits events; metrics, boundary lists, reports and comparisons all read them.
 
 use crate::prices::PicoUsd;
+use crate::sim::cache_reads::ReadSituation;
 use crate::sim::restore::RESTORED_PARTS;
 use crate::sim::uses::FileUse;
 use crate::sim::working_set::{FetchKind, UseOutcome};
@@ -199,6 +200,10 @@ named_enum! {
         Resume = "resume",
         /// Thinking was switched on or off, or a client command inserted text early in the prompt.
         Switched = "switched",
+        /// The call before loaded tools.
+        Tools = "tools",
+        /// The call before invoked a skill.
+        Skill = "skill",
         /// Nothing in the log explains it.
         Unexplained = "unexplained",
     }
@@ -224,6 +229,23 @@ pub struct SimCall {
     pub in_step: bool,
     /// Why the call missed the prompt cache; `None` if it did not.
     pub miss: Option<CacheMiss>,
+    /// What the bill expects of the prompt cache.
+    pub cache: CacheExpectation,
+}
+
+/// What a bill expects of the prompt cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheExpectation {
+    /// `None` for the first call of a chain, and where nothing is cached.
+    pub situation: Option<ReadSituation>,
+    /// Whether what the cache holds lives for an hour.
+    pub is_hour: bool,
+    /// Tokens that the cache holds.
+    pub held: u64,
+    /// Tokens of system prompt and tools, which a miss may leave.
+    pub low: u64,
+    /// Tokens that the rules expect to be read, without unexplained misses.
+    pub by_rule: u64,
 }
 
 /// The context as the client counts it before a call: the usage of the last response plus estimates of what came after.
@@ -303,6 +325,14 @@ pub enum Event<'a> {
     /// A model call outside the conversation was made.
     Side {
         purpose: SideCallPurpose,
+        /// Tokens sent and received, by price class.
+        tokens: Tokens,
+        /// Cost by the price table; `None` if the table does not list the model.
+        cost: Option<PicoUsd>,
+    },
+    /// A call within the response was billed, as recorded: the advice of another model, a model that declined before
+    /// another one answered, or an earlier part of the response.
+    Inner {
         /// Tokens sent and received, by price class.
         tokens: Tokens,
         /// Cost by the price table; `None` if the table does not list the model.

@@ -11,6 +11,7 @@
 //! [`ReplayMode::Follow`] stays in step at all costs: recorded boundaries happen as recorded, and the policy only reports
 //! what it would have done. That is how predictions of a policy are compared with the record.
 
+pub mod cache_reads;
 mod engine;
 pub mod event;
 pub mod keep;

@@ -6,8 +6,10 @@
 use crate::policy::Policy;
 use crate::policy::presets::ClientVersion;
 use crate::policy::value::CacheLife;
-use crate::sim::event::CacheMiss;
-use crate::sim::trace::Call;
+use crate::sim::cache_reads::{CacheReads, ReadSituation};
+use crate::sim::event::{CacheExpectation, CacheMiss};
+use crate::sim::trace::{Call, Trace};
+use transcript::agents::Agent;
 use transcript::log::{NO_TIME, Time};
 use transcript::record::Tokens;
 
@@ -46,13 +48,83 @@ struct CachedPrompt {
     model: u16,
 }
 
+/// How a provider bills cached prompts, as far as a chain shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheStyle {
+    /// Writing to the cache has a price of its own.
+    Explicit,
+    /// Prompts are cached without being asked for: calls read, but none is billed for writing.
+    Implicit,
+    /// Nothing is cached.
+    None,
+}
+
+/// Calls without any sign of a cache that show that there is none.
+const UNCACHED_CALLS: usize = 3;
+
+impl CacheStyle {
+    /// Returns how the provider of a model bills cached prompts: other vendors' models behind the client, and some gateways,
+    /// have no cache, or one of another kind.
+    pub fn of(trace: &Trace, model: usize) -> CacheStyle {
+        let calls = trace.calls.iter().filter(|call| usize::from(call.model) == model);
+        let usages = calls.filter_map(|call| call.usage).collect::<Vec<_>>();
+        let writes = usages.iter().any(|usage| usage.cache_write > 0);
+        let reads = usages.iter().any(|usage| usage.cache_read > 0);
+        match (writes, reads) {
+            _ if trace.client != Agent::Claude => CacheStyle::Explicit,
+            (true, _) => CacheStyle::Explicit,
+            (false, true) => CacheStyle::Implicit,
+            (false, false) if usages.len() < UNCACHED_CALLS => CacheStyle::Explicit,
+            (false, false) => CacheStyle::None,
+        }
+    }
+}
+
+/// What a bill follows from besides the policy and the call.
+#[derive(Debug, Clone, Copy)]
+pub struct BillQuery<'a> {
+    /// Tokens of the prompt.
+    pub input: u64,
+    /// Of these, system prompt and tools.
+    pub base: u64,
+    /// The recorded usage if the same prompt was recorded.
+    pub recorded: Option<&'a Tokens>,
+    /// The situation of the call if its cache is warm.
+    pub situation: ReadSituation,
+    /// The number of the client's range of [`RANGES`](crate::sim::cache_reads::RANGES).
+    pub range: usize,
+    pub style: CacheStyle,
+}
+
 /// The bill of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Billing {
     /// Tokens by price class.
     pub tokens: Tokens,
-    /// Why the call missed the cache; `None` if it did not.
+    /// Why the call missed the cache by the rules; `None` if it did not.
     pub miss: Option<CacheMiss>,
+    pub cache: CacheExpectation,
+}
+
+impl Billing {
+    /// Returns the bill of a call to a provider that caches nothing.
+    fn uncached(input: u64, output: u64) -> Billing {
+        Billing {
+            tokens: Tokens {
+                input,
+                output,
+                ..Tokens::default()
+            },
+            miss: None,
+            cache: CacheExpectation {
+                situation: None,
+                is_hour: false,
+                held: 0,
+                low: 0,
+                by_rule: 0,
+            },
+        }
+    }
 }
 
 impl PromptCache {
@@ -94,40 +166,50 @@ impl PromptCache {
         }
     }
 
-    /// Bills a call that sends `input` tokens, of which `base` are system prompt and tools. `recorded` is the recorded usage
-    /// if the same prompt was recorded.
+    /// Bills a call.
     #[inline]
-    pub fn bill(&mut self, policy: &Policy, call: &Call, input: u64, base: u64, recorded: Option<&Tokens>) -> Billing {
-        let is_hour = match policy.cache_life {
-            CacheLife::FiveMinutes => false,
-            CacheLife::OneHour => true,
-            CacheLife::Recorded => match call.usage.filter(|usage| usage.cache_write > 0) {
-                Some(usage) => usage.cache_write_1h * 2 > usage.cache_write,
-                None => self.entry.is_some_and(|held| held.is_hour),
-            },
-        };
+    pub fn bill(&mut self, policy: &Policy, call: &Call, query: &BillQuery<'_>) -> Billing {
+        let BillQuery {
+            input, base, recorded, ..
+        } = *query;
+        if query.style == CacheStyle::None {
+            return Billing::uncached(input, u64::from(call.output.tokens));
+        }
+        let is_hour = self.writes_for_an_hour(policy, call);
         let miss = self.miss(policy, call);
-        let whole = self.entry.map_or(0, |held| held.tokens);
-        let read = match miss {
-            None => whole,
-            // What other sessions left in the cache only shows in the recorded usage.
-            Some(CacheMiss::First) => recorded.or(call.usage.as_ref()).map_or(0, |usage| usage.cache_read),
-            Some(CacheMiss::Model) => 0,
-            Some(CacheMiss::Expired) if !self.lives_an_hour() => 0,
-            // System prompt and tools do not outlive their own hour by much either.
-            Some(CacheMiss::Expired | CacheMiss::Compaction) if self.is_older_than(call, 2 * HOUR) => 0,
-            Some(_) => self.shared_tokens.unwrap_or(DEFAULT_SHARED).min(base).min(whole),
-        };
-        let remainder = call.usage.map_or(0, |usage| usage.input);
-        let is_split_known = miss == Some(CacheMiss::First);
-        let remainder = match remainder {
-            0..=MAX_REMAINDER => remainder,
-            _ if is_split_known => remainder,
+        let plain = match call.usage.map_or(0, |usage| usage.input) {
+            remainder @ 0..=MAX_REMAINDER => remainder,
+            remainder if miss == Some(CacheMiss::First) => remainder,
             _ => DEFAULT_REMAINDER,
         };
-        let plain = remainder.min(input);
-        let read = read.min(input - plain);
+        let plain = plain.min(input);
+        // A prompt that shrank cannot read more than it sends.
+        let held = self.entry.map_or(0, |held| held.tokens).min(input - plain);
+        let low = self.shared_tokens.unwrap_or(DEFAULT_SHARED).min(base).min(held);
+        let by_rule = match miss {
+            None => held,
+            // What other sessions left in the cache only shows in the recorded usage.
+            Some(CacheMiss::First) => recorded.or(call.usage.as_ref()).map_or(0, |usage| usage.cache_read),
+            Some(miss) if self.loses_all(call, miss) => 0,
+            Some(_) => low,
+        };
+        let situation = match miss {
+            None => Some(query.situation),
+            Some(miss) => ReadSituation::of_miss(miss, self.late_ms(policy, call)),
+        };
+        let share = situation
+            .filter(|_| policy.expected_misses)
+            .and_then(|situation| CacheReads::built_in().share(situation, query.range, self.lives_an_hour()));
+        let expected = share.map_or(by_rule, |share| share.expected_read(held, low));
+        let read = expected.min(input - plain);
         let write = input - plain - read;
+        let cache = CacheExpectation {
+            situation,
+            is_hour: self.lives_an_hour(),
+            held,
+            low,
+            by_rule: by_rule.min(input - plain),
+        };
         let seen = recorded.filter(|_| miss.is_some()).map(|usage| usage.cache_read);
         self.shared_tokens = seen.filter(|read| SHARED_RANGE.contains(read)).or(self.shared_tokens);
         self.entry = Some(CachedPrompt {
@@ -137,17 +219,51 @@ impl PromptCache {
             model: call.model,
         });
         self.break_reason = None;
-        let output = u64::from(call.output.tokens);
+        let (plain, write) = match query.style {
+            CacheStyle::Implicit => (plain + write, 0),
+            CacheStyle::Explicit | CacheStyle::None => (plain, write),
+        };
         Billing {
             tokens: Tokens {
                 input: plain,
-                output,
+                output: u64::from(call.output.tokens),
                 cache_write: write,
                 cache_write_1h: if is_hour { write } else { 0 },
                 cache_read: read,
             },
             miss,
+            cache,
         }
+    }
+
+    /// Returns whether what a call writes lives for an hour.
+    #[inline]
+    fn writes_for_an_hour(&self, policy: &Policy, call: &Call) -> bool {
+        match policy.cache_life {
+            CacheLife::FiveMinutes => false,
+            CacheLife::OneHour => true,
+            CacheLife::Recorded => match call.usage.filter(|usage| usage.cache_write > 0) {
+                Some(usage) => usage.cache_write_1h * 2 > usage.cache_write,
+                None => self.lives_an_hour(),
+            },
+        }
+    }
+
+    /// Returns whether a miss leaves nothing by the rules, not even system prompt and tools.
+    fn loses_all(&self, call: &Call, miss: CacheMiss) -> bool {
+        match miss {
+            CacheMiss::Model => true,
+            CacheMiss::Expired if !self.lives_an_hour() => true,
+            // System prompt and tools do not outlive their own hour by much either.
+            CacheMiss::Expired | CacheMiss::Compaction => self.is_older_than(call, 2 * HOUR),
+            _ => false,
+        }
+    }
+
+    /// Returns the milliseconds since the entry expired; negative if it has not.
+    fn late_ms(&self, policy: &Policy, call: &Call) -> i64 {
+        let age = self.entry.map_or(0, |held| call.sent_time().saturating_sub(held.time));
+        age.saturating_sub(lifetime_ms(policy, self.lives_an_hour()))
     }
 
     /// Returns whether what the cache holds was written to live for an hour. What the current call writes does not matter.

@@ -4,8 +4,10 @@
 //! leaves it. So the sums over each stretch of items are computed once, at the first replay. A replay looks at single items
 //! only where something happens to them: at a boundary, or where results are cleared.
 
+use crate::sim::cache_reads::{ReadSituation, range_of, situation_of};
 use crate::sim::event::PARTS;
 use crate::sim::micro::is_always_in_trail;
+use crate::sim::prompt_cache::CacheStyle;
 use crate::sim::trace::{Call, NONE, Trace, TraceItem, flag};
 use crate::tokens::ledger::Category;
 use crate::tokens::ratios::model_version;
@@ -46,7 +48,7 @@ mod stretch_flag {
 }
 
 /// What one call adds. Aligned to one CPU cache line, so that each call costs one memory access.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub struct CallStep {
     /// Items added since the previous response.
@@ -57,6 +59,8 @@ pub struct CallStep {
     pub writes_memory: bool,
     /// Whether the response edits or writes a file.
     pub edits_files: bool,
+    /// The situation of the call if its cache is warm.
+    pub situation: ReadSituation,
 }
 
 /// What all calls of a trace add.
@@ -64,6 +68,10 @@ pub struct CallStep {
 pub struct CallSteps {
     /// By call; one more entry at the end for the items after the last response.
     pub calls: Vec<CallStep>,
+    /// By version: the number of its range of [`RANGES`](crate::sim::cache_reads::RANGES).
+    pub ranges: Vec<usize>,
+    /// By model: how its provider bills cached prompts.
+    pub styles: Vec<CacheStyle>,
     /// By model: whether switching thinking on or off shows in the recorded usage.
     pub shows_switch: Vec<bool>,
 }
@@ -93,18 +101,26 @@ impl LazySteps {
 
 impl CallSteps {
     fn new(trace: &Trace) -> CallSteps {
-        let step = |call: &Call| CallStep {
+        let step = |(at, call): (usize, &Call)| CallStep {
             inputs: StretchTotals::new(trace, &call.inputs),
             response: StretchTotals::new(trace, &call.response),
             writes_memory: writes_memory(trace, call),
             edits_files: trace.items(&call.response).iter().any(|item| is_edit(trace, item)),
+            situation: situation_of(trace, at),
         };
         let tail = CallStep {
             inputs: StretchTotals::new(trace, &trace.tail),
-            ..CallStep::default()
+            response: StretchTotals::default(),
+            writes_memory: false,
+            edits_files: false,
+            situation: ReadSituation::Inside,
         };
         CallSteps {
-            calls: trace.calls.iter().map(step).chain([tail]).collect(),
+            calls: trace.calls.iter().enumerate().map(step).chain([tail]).collect(),
+            ranges: trace.versions.iter().map(|version| range_of(*version)).collect(),
+            styles: (0..trace.models.len())
+                .map(|model| CacheStyle::of(trace, model))
+                .collect(),
             shows_switch: (trace.models.iter())
                 .map(|model| model_version(model) == Some((4, 5)))
                 .collect(),

@@ -47,7 +47,7 @@ impl Category {
             BlockKind::ToolResult => Category::ToolResult,
             BlockKind::Image | BlockKind::Document => Category::Image,
             BlockKind::Attachment => Category::Attachment,
-            BlockKind::Injected | BlockKind::Other => Category::Other,
+            BlockKind::Injected | BlockKind::Interruption | BlockKind::Other => Category::Other,
         }
     }
 }

@@ -122,11 +122,15 @@ impl PreparedSession<'_> {
         let chain_cost = |chain: &PreparedChain<'_>| {
             let tariffs: Vec<_> = tariffs(&chain.prices);
             let own = chain.trace.calls.iter().filter(|call| !call.is_copied);
-            own.filter_map(|call| {
-                let (usage, tariff) = call.usage.as_ref().zip(tariffs[usize::from(call.model)].as_ref())?;
-                Some(tariff.cost(usage, usage.input_side()))
-            })
-            .sum::<PicoUsd>()
+            let inner = (chain.trace.inner_calls.iter())
+                .filter(|inner| !chain.trace.calls[inner.call as usize].is_copied)
+                .map(|inner| (inner.tokens, inner.model));
+            own.filter_map(|call| Some((call.usage?, call.model)))
+                .chain(inner)
+                .filter_map(|(usage, model)| {
+                    Some(tariffs[usize::from(model)].as_ref()?.cost(&usage, usage.input_side()))
+                })
+                .sum::<PicoUsd>()
         };
         self.chains.iter().map(chain_cost).sum()
     }
@@ -287,6 +291,7 @@ impl EventSink for Scorer<'_> {
                 kind: FetchKind::Refetch,
                 tokens,
             } => self.add_refetch(at, *tokens),
+            Event::Inner { cost, .. } => self.score.cost += cost.unwrap_or(0),
             Event::Side { cost, .. } => {
                 self.score.model_calls += 1;
                 self.score.cost += cost.unwrap_or(0);

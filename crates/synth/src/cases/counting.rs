@@ -4,7 +4,7 @@ use super::{CaseFolder, ask, end_turn, project_file, run, say, turn, write_line}
 use crate::client::CLIENTS;
 use crate::drive::SessionDriver;
 use crate::json::api_id;
-use crate::session::{ResultOrder, SessionPrefix};
+use crate::session::{BilledUsage, InnerResponse, ResultOrder, SessionPrefix};
 use crate::tools;
 use crate::tools::text_block;
 use crate::words::SynthText;
@@ -182,6 +182,64 @@ pub(super) fn several_iterations(folder: &mut CaseFolder) -> io::Result<()> {
     let fetch = tools::fetch(&mut log, 600);
     log.respond_twice(&[words, fetch], ResultOrder::CallsFirst)?;
     say(&mut log, "Prune late in winter.")?;
+    folder.save(log)?;
+    Ok(())
+}
+
+/// In the first response another model gave advice: its tokens are not in the sum at the top level. In the second one a model
+/// declined and another one answered: the top level is that answer alone.
+pub(super) fn inner_calls(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut log = folder.log("2.1.226");
+    log.context.size = 60_000;
+    ask(&mut log, "Is the plan for the cellar sound?")?;
+    let mut response = log.begin_response(500);
+    let (half, rest) = (response.usage.clone(), response.usage.clone());
+    let first = BilledUsage { output: 100, ..half };
+    let second = BilledUsage {
+        input: 2,
+        read: rest.input_side() - 2,
+        write_5m: 300,
+        write_1h: 0,
+        output: 400,
+    };
+    response.usage = BilledUsage {
+        input: first.input + second.input,
+        read: first.read + second.read,
+        write_5m: first.write_5m + second.write_5m,
+        write_1h: first.write_1h,
+        output: 500,
+    };
+    response.iterations = vec![first, second];
+    response.others.push(InnerResponse {
+        model: "claude-fable-5",
+        usage: BilledUsage {
+            input: 61_000,
+            output: 2_000,
+            ..BilledUsage::default()
+        },
+        has_declined: false,
+    });
+    let block = text_block(&mut log, &SynthText::of("It is, but for the stairs."));
+    for stop in [None, Some("end_turn")] {
+        write_line(&mut log, &mut response, &block.json, 500, stop)?;
+    }
+    log.end_response(&response, 500);
+    ask(&mut log, "And the stairs?")?;
+    let mut response = log.begin_response(90);
+    response.others.push(InnerResponse {
+        model: "claude-fable-5",
+        usage: BilledUsage {
+            input: 2,
+            read: 20_000,
+            write_1h: 40_000,
+            output: 2,
+            ..BilledUsage::default()
+        },
+        has_declined: true,
+    });
+    let block = text_block(&mut log, &SynthText::of("Two steps are loose."));
+    write_line(&mut log, &mut response, &block.json, 90, Some("end_turn"))?;
+    log.end_response(&response, 90);
     folder.save(log)?;
     Ok(())
 }

@@ -276,11 +276,18 @@ const LATER_CASES: &[CorpusCase] = &[case(
 )];
 
 /// Cases that are seeded by their names: new ones go here, in any order.
-const NAMED_CASES: &[CorpusCase] = &[case(
-    "words-outside-prompts",
-    "what a person says while the model works, when refusing a call, and in answer to a question",
-    content::words_outside_prompts,
-)];
+const NAMED_CASES: &[CorpusCase] = &[
+    case(
+        "words-outside-prompts",
+        "what a person says while the model works, when refusing a call, and in answer to a question",
+        content::words_outside_prompts,
+    ),
+    case(
+        "inner-calls",
+        "advice of another model, and a model that declined: calls of their own, at their own prices",
+        counting::inner_calls,
+    ),
+];
 
 /// Returns the names and one-line descriptions of the bundled cases.
 pub fn cases() -> &'static [(&'static str, &'static str)] {

@@ -8,7 +8,7 @@ mod copies;
 mod respond;
 
 pub use copies::{AgentTranscript, Bookmark, SessionPrefix, replace_bytes};
-pub use respond::{AssistantLine, BilledUsage, SynthResponse};
+pub use respond::{AssistantLine, BilledUsage, InnerResponse, SynthResponse};
 
 use self::compaction::UnclearedResult;
 use self::copies::CopySources;

@@ -24,6 +24,15 @@ impl BilledUsage {
     }
 }
 
+/// A call of another model inside a response.
+#[derive(Clone)]
+pub struct InnerResponse {
+    pub model: &'static str,
+    pub usage: BilledUsage,
+    /// Whether the model was asked first and declined; otherwise it gave advice.
+    pub has_declined: bool,
+}
+
 /// An API call while its lines are being written.
 pub struct SynthResponse {
     pub id: String,
@@ -33,6 +42,8 @@ pub struct SynthResponse {
     pub usage: BilledUsage,
     /// The iterations that the server made inside this call, if there is more than one.
     pub iterations: Vec<BilledUsage>,
+    /// Calls of other models inside this one, which the top-level counts leave out.
+    pub others: Vec<InnerResponse>,
     /// Whether the top-level counts are written as zero, so that only the iterations show the usage.
     pub zeroed: bool,
     /// Largest output on a readable line; `None` if no line is readable.
@@ -79,6 +90,7 @@ impl<W: Write> SynthSession<'_, W> {
                 output,
             },
             iterations: Vec::new(),
+            others: Vec::new(),
             zeroed: false,
             best: None,
         }
@@ -152,6 +164,18 @@ impl<W: Write> SynthSession<'_, W> {
                 cache_write_1h_tokens: usage.write_1h,
             };
             self.truth.response(&response.model, &tally, usage.output);
+            for other in &response.others {
+                let usage = &other.usage;
+                let tally = TruthTally {
+                    responses: 1,
+                    input_tokens: usage.input,
+                    output_tokens: usage.output,
+                    cache_read_tokens: usage.read,
+                    cache_write_5m_tokens: usage.write_5m,
+                    cache_write_1h_tokens: usage.write_1h,
+                };
+                self.truth.response(other.model, &tally, usage.output);
+            }
         }
         // With several iterations, only the last one shows the window.
         let window = response.iterations.last().unwrap_or(usage);
@@ -378,20 +402,19 @@ fn write_usage(line: &mut Vec<u8>, client: ClientRelease, response: &SynthRespon
         } else {
             &response.iterations[..]
         };
+        let declined = response.others.iter().filter(|other| other.has_declined);
+        for other in declined.clone() {
+            write_iteration(line, &other.usage, "message", Some(other.model));
+        }
         for (at, iteration) in iterations.iter().enumerate() {
-            if at > 0 {
-                line.push(b',');
+            match declined.clone().count() {
+                0 => write_iteration(line, iteration, "message", None),
+                _ => write_iteration(line, iteration, "fallback_message", Some(&response.model)),
             }
-            line.extend_from_slice(b"{\"input_tokens\":");
-            number_into(line, iteration.input);
-            line.extend_from_slice(b",\"output_tokens\":");
-            number_into(line, iteration.output);
-            line.extend_from_slice(b",\"cache_read_input_tokens\":");
-            number_into(line, iteration.read);
-            line.extend_from_slice(b",\"cache_creation_input_tokens\":");
-            number_into(line, iteration.write_5m + iteration.write_1h);
-            write_split(line, iteration, false);
-            line.extend_from_slice(b",\"type\":\"message\"}");
+            let advice = response.others.iter().filter(|other| at == 0 && !other.has_declined);
+            for other in advice {
+                write_iteration(line, &other.usage, "advisor_message", Some(other.model));
+            }
         }
         line.extend_from_slice(b"],\"speed\":\"standard\"}");
     } else {
@@ -402,6 +425,27 @@ fn write_usage(line: &mut Vec<u8>, client: ClientRelease, response: &SynthRespon
         number_into(line, output);
         line.extend_from_slice(b",\"service_tier\":\"standard\"}");
     }
+}
+
+/// Writes one entry of `iterations`.
+fn write_iteration(line: &mut Vec<u8>, iteration: &BilledUsage, kind: &str, model: Option<&str>) {
+    if line.last() == Some(&b'}') {
+        line.push(b',');
+    }
+    line.extend_from_slice(b"{\"input_tokens\":");
+    number_into(line, iteration.input);
+    line.extend_from_slice(b",\"output_tokens\":");
+    number_into(line, iteration.output);
+    line.extend_from_slice(b",\"cache_read_input_tokens\":");
+    number_into(line, iteration.read);
+    line.extend_from_slice(b",\"cache_creation_input_tokens\":");
+    number_into(line, iteration.write_5m + iteration.write_1h);
+    write_split(line, iteration, false);
+    line.extend_from_slice(format!(",\"type\":\"{kind}\"").as_bytes());
+    if let Some(model) = model {
+        line.extend_from_slice(format!(",\"model\":\"{model}\"").as_bytes());
+    }
+    line.push(b'}');
 }
 
 /// Writes `cache_creation`: cache writes by lifetime.

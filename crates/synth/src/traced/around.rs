@@ -105,6 +105,34 @@ pub(super) fn cache_hour(folder: &mut CaseFolder) -> io::Result<()> {
     )
 }
 
+/// c0 writes for an hour. c1 comes 40 minutes later, reads all of it, and writes for five minutes; c2 comes ten minutes after
+/// that, too late. c0 10 + 750 + 4,980 + 2,500 = 8,240; c1 10 + 999 + 1,250 + 2,500 = 4,759; c2 10 + 2,398 x 6.25 + 2,500 =
+/// 17,497.5.
+pub(super) fn cache_held_life(folder: &mut CaseFolder) -> io::Result<()> {
+    let mut plant = PlantedSession::new(folder, 2_000)?;
+    plant.log.hour_cache = true;
+    plant.held = 1_500;
+    plant.say(100)?;
+    plant.pause(40 * 60);
+    plant.log.hour_cache = false;
+    plant.ask(100)?;
+    plant.say(100)?;
+    plant.pause(10 * 60);
+    plant.held = 0;
+    plant.ask(100)?;
+    plant.say(100)?;
+    folder.save(plant.log)?;
+    write_expected(
+        folder,
+        &[],
+        r#"
+        {"call":0,"event":"called","window":2000,"miss":"first","input":2,"cache_read":1500,"cache_write_5m":0,"cache_write_1h":498,"output":100,"cost_micro_usd":8240}
+        {"call":1,"event":"called","window":2200,"miss":null,"input":2,"cache_read":1998,"cache_write_5m":200,"cache_write_1h":0,"output":100,"cost_micro_usd":4759}
+        {"call":2,"event":"called","window":2400,"miss":"expired","input":2,"cache_read":0,"cache_write_5m":2398,"cache_write_1h":0,"output":100,"cost_micro_usd":17498}
+        "#,
+    )
+}
+
 /// Window 20,000, reserve 2,000: effective 18,000; 50 % of that is 9,000, below the usual threshold of 17,000. Warning at
 /// 7,000, error at 8,000. Automatic compaction is off, so the window just grows: 6,900; 7,000; 8,000; 9,000.
 pub(super) fn levels(folder: &mut CaseFolder) -> io::Result<()> {

@@ -413,6 +413,11 @@ pub(super) const NAMED_CASES: &[CorpusCase] = &[
         clients::mid_session,
     ),
     case(
+        "cache-held-life",
+        "what the cache holds expires by its own lifetime, not by that of what the next call writes",
+        around::cache_held_life,
+    ),
+    case(
         "client-off-chain",
         "a predicted compaction on a branch that the user left is no spurious one",
         clients::boundary_off_chain,
@@ -448,6 +453,7 @@ const COMMON_SETTINGS: &[(&str, &str)] = &[
     ("notes.restore", "\"all\""),
     ("micro.api.at_least", "0"),
     ("recall.on", "false"),
+    ("cache.expected_misses", "false"),
 ];
 
 /// Writes the policy of a case and its expected events.

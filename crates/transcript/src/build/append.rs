@@ -1,7 +1,7 @@
 //! Joining the builders of two consecutive parts of one log.
 
 use super::{LogBuffers, LogBuilder};
-use crate::log::{Block, CallFacts, Log, NameId, Record, RecordScope, ResponseLine};
+use crate::log::{Block, CallFacts, Log, NameId, OtherCall, Record, RecordScope, ResponseLine};
 
 impl LogBuilder {
     /// Appends the builder of the part of the file that follows this one. Returns the emptied buffers of `other`.
@@ -82,6 +82,12 @@ impl LogBuilder {
             response: facts.response + response_base,
             ..facts
         }));
+        log.other_calls
+            .extend(other.other_calls.drain(..).map(|call| OtherCall {
+                response: call.response + response_base,
+                model: names[call.model as usize],
+                ..call
+            }));
         log.boundaries.append(&mut other.boundaries);
         let marks = other.window_marks.drain(..);
         log.window_marks

@@ -40,7 +40,7 @@ impl LogBuilder {
         let family = match kind {
             RecordKind::User => "user",
             RecordKind::Assistant => "assistant",
-            RecordKind::System | RecordKind::Boundary | RecordKind::MicroBoundary => "system",
+            RecordKind::System | RecordKind::TurnEnd | RecordKind::Boundary | RecordKind::MicroBoundary => "system",
             RecordKind::Progress => "progress",
             RecordKind::Attachment => "attachment",
             RecordKind::Other => "(none)",

@@ -1,5 +1,6 @@
 //! Token counts: the `usage` object of a response.
 
+use super::wire::{WireOtherCall, WireRecord};
 use crate::json::{JsonKind, MemoizedNumbers, PullParser};
 use crate::skim::SlowPath;
 
@@ -36,6 +37,18 @@ impl Tokens {
         self.input_side().saturating_add(self.output)
     }
 
+    /// Returns what is left without the counts of a part.
+    pub fn minus(&self, part: &Tokens) -> Tokens {
+        let cache_write = self.cache_write.saturating_sub(part.cache_write);
+        Tokens {
+            input: self.input.saturating_sub(part.input),
+            output: self.output.saturating_sub(part.output),
+            cache_write,
+            cache_write_1h: self.cache_write_1h.saturating_sub(part.cache_write_1h).min(cache_write),
+            cache_read: self.cache_read.saturating_sub(part.cache_read),
+        }
+    }
+
     fn add(&mut self, other: &Tokens) {
         self.input = self.input.saturating_add(other.input);
         self.output = self.output.saturating_add(other.output);
@@ -52,9 +65,9 @@ pub struct WireUsage {
     pub top: Tokens,
     /// Number of listed iterations (API calls within one response).
     pub iterations: u32,
-    /// Sum of the iterations.
+    /// Sum of the iterations that the top level counts.
     pub iterations_sum: Tokens,
-    /// The last iteration of type `message`.
+    /// The last of them.
     pub last_iteration: Tokens,
     /// An invalid count was read as 0: negative, fractional, not a number, or above [`MAX_COUNT`].
     pub has_invalid_count: bool,
@@ -103,18 +116,19 @@ impl WireUsage {
 
 /// Reads a usage: its own counts and those of its iterations. Most lines of a response repeat the usage byte for byte,
 /// so the memoized one is tried first.
-pub(super) fn read_usage<'a, P: PullParser<'a>>(parser: &mut P, slot: &mut Option<WireUsage>) -> Result<(), SlowPath> {
+pub(super) fn read_usage<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
+    record.other_calls.clear();
     if let Some(numbers) = parser.take_memoized_numbers() {
-        *slot = Some(WireUsage::from_numbers(numbers));
+        record.message.usage = Some(WireUsage::from_numbers(numbers));
         return Ok(());
     }
-    read_new_usage(parser, slot)
+    read_new_usage(parser, record)
 }
 
 #[inline(never)]
-fn read_new_usage<'a, P: PullParser<'a>>(parser: &mut P, slot: &mut Option<WireUsage>) -> Result<(), SlowPath> {
+fn read_new_usage<'a, P: PullParser<'a>>(parser: &mut P, record: &mut WireRecord<'a>) -> Result<(), SlowPath> {
     let mark = parser.position_mark();
-    *slot = None;
+    record.message.usage = None;
     let mut counts = UsageFields::default();
     let mut frame = if let Some(frame) = parser.try_open_object(b"{\"input_tokens\":") {
         counts.read(parser, b"input_tokens")?;
@@ -124,27 +138,49 @@ fn read_new_usage<'a, P: PullParser<'a>>(parser: &mut P, slot: &mut Option<WireU
     } else {
         return parser.skip();
     };
-    let usage = slot.insert(WireUsage::default());
+    let mut iterations = Vec::new();
+    let usage = record.message.usage.insert(WireUsage::default());
     each_member!(parser, frame, [
         "cache_creation_input_tokens" "cache_read_input_tokens" "cache_creation" "output_tokens" "server_tool_use"
         "service_tier" "cache_creation" "inference_geo" "iterations" "speed"
     ], key => match key {
-        b"iterations" => read_iterations(parser, usage)?,
+        b"iterations" => iterations = read_iterations(parser, usage)?,
         _ => counts.read(parser, key)?,
     });
     usage.top = counts.tokens();
     usage.has_invalid_count |= counts.has_invalid_count;
-    if !usage.has_invalid_count {
+    usage.count_iterations(&iterations, &mut record.other_calls);
+    if !usage.has_invalid_count && record.other_calls.is_empty() {
         parser.memoize_numbers(mark, usage.numbers());
     }
     Ok(())
 }
 
+/// One API call within a response.
+struct Iteration<'a> {
+    kind: IterationKind,
+    call: WireOtherCall<'a>,
+}
+
+#[derive(PartialEq)]
+enum IterationKind {
+    /// A part of the response.
+    Message,
+    /// The whole response, by another model than the one that was asked first.
+    Fallback,
+    /// A call for something else, such as the advice of another model.
+    Other,
+}
+
 #[inline(never)]
-fn read_iterations<'a, P: PullParser<'a>>(parser: &mut P, usage: &mut WireUsage) -> Result<(), SlowPath> {
+fn read_iterations<'a, P: PullParser<'a>>(
+    parser: &mut P,
+    usage: &mut WireUsage,
+) -> Result<Vec<Iteration<'a>>, SlowPath> {
     *usage = WireUsage::default();
+    let mut iterations = Vec::new();
     if parser.peek()? != JsonKind::Array {
-        return parser.skip();
+        return parser.skip().map(|()| iterations);
     }
     let mut frame = parser.open_array()?;
     while parser.next_item(&mut frame)? {
@@ -152,23 +188,61 @@ fn read_iterations<'a, P: PullParser<'a>>(parser: &mut P, usage: &mut WireUsage)
             parser.skip()?;
             continue;
         }
-        let mut is_message = false;
+        let mut kind = IterationKind::Message;
+        let mut model = None;
         let mut counts = UsageFields::default();
         let mut inner = parser.open_object()?;
         each_member!(parser, inner, [
             "output_tokens" "cache_read_input_tokens" "cache_creation_input_tokens" "cache_creation" "type"
         ], key => match key {
-            b"type" => is_message = parser.text()?.is_some_and(|kind| kind.raw() == b"message"),
+            b"type" => kind = match parser.text()?.map(|kind| kind.raw()) {
+                Some(b"message") => IterationKind::Message,
+                Some(b"fallback_message") => IterationKind::Fallback,
+                _ => IterationKind::Other,
+            },
+            b"model" => model = parser.text()?,
             _ => counts.read(parser, key)?,
         });
         usage.iterations = usage.iterations.saturating_add(1);
-        usage.iterations_sum.add(&counts.tokens());
         usage.has_invalid_count |= counts.has_invalid_count;
-        if is_message {
-            usage.last_iteration = counts.tokens();
+        let tokens = counts.tokens();
+        iterations.push(Iteration {
+            kind,
+            call: WireOtherCall { model, tokens },
+        });
+    }
+    Ok(iterations)
+}
+
+impl WireUsage {
+    /// Splits the iterations into those that the counts at the top level contain and other calls, which are billed on top.
+    ///
+    /// The top level is the sum of the messages; after a fallback it is the fallback alone, and the messages before it were
+    /// calls of another model. An iteration of a kind that is not known is a call of its own, unless the sum contains it.
+    fn count_iterations<'a>(&mut self, iterations: &[Iteration<'a>], others: &mut Vec<WireOtherCall<'a>>) {
+        let sum = |counts: &dyn Fn(&Iteration<'_>) -> bool| {
+            let mut sum = Tokens::default();
+            let counted = iterations.iter().filter(|iteration| counts(iteration));
+            counted.for_each(|iteration| sum.add(&iteration.call.tokens));
+            sum
+        };
+        let fallback = iterations.iter().rposition(|one| one.kind == IterationKind::Fallback);
+        let is_whole = fallback.is_none() && sum(&|_| true).total() == self.top.total();
+        for (at, iteration) in iterations.iter().enumerate() {
+            let is_counted = match fallback {
+                Some(fallback) => at == fallback,
+                None => is_whole || iteration.kind == IterationKind::Message,
+            };
+            if is_counted {
+                self.iterations_sum.add(&iteration.call.tokens);
+            } else if !iteration.call.tokens.is_zero() {
+                others.push(iteration.call);
+            }
+            if is_counted && iteration.kind != IterationKind::Other {
+                self.last_iteration = iteration.call.tokens;
+            }
         }
     }
-    Ok(())
 }
 
 /// The counts that `usage` and its iterations have in common, while they are being read.

@@ -1,6 +1,6 @@
 //! The wire types: one line of a log, borrowed from its bytes.
 
-use super::usage::WireUsage;
+use super::usage::{Tokens, WireUsage};
 use crate::json::JsonStr;
 use crate::skim::TextShape;
 
@@ -120,6 +120,8 @@ clearable! {
         pub leaf: Option<JsonStr<'a>>,
         /// What only other agents say about a call.
         pub facts: Option<WireFacts>,
+        /// Calls within the response that the counts at its top level leave out.
+        pub other_calls: Vec<WireOtherCall<'a>>,
     }
 }
 
@@ -190,6 +192,14 @@ pub struct WireFacts {
     pub reasoning: u32,
     /// The context window; 0 if the log does not state it.
     pub window: u32,
+}
+
+/// A call within a response that the counts at the top level of its usage leave out.
+#[derive(Debug, Clone, Copy)]
+pub struct WireOtherCall<'a> {
+    /// The model that answered; `None` for that of the response.
+    pub model: Option<JsonStr<'a>>,
+    pub tokens: Tokens,
 }
 
 /// Metadata of a compaction boundary.

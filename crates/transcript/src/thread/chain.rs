@@ -170,7 +170,7 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
         // Id and round of the previous response line: the lines of a response are usually consecutive.
         let mut latest = (0, 0);
         let mut pending = Nodes::new();
-        let (mut is_after_hole, mut is_after_restart) = (false, false);
+        let (mut is_after_hole, mut is_after_restart, mut is_after_turn_end) = (false, false, false);
         for &node in &self.chain {
             is_after_hole |= self.after_holes.binary_search(&node).is_ok();
             match session.kind(node) {
@@ -187,6 +187,7 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
                                 inputs: std::mem::take(&mut pending),
                                 is_after_hole: std::mem::take(&mut is_after_hole),
                                 is_after_restart: std::mem::take(&mut is_after_restart),
+                                is_after_turn_end: std::mem::take(&mut is_after_turn_end),
                                 ..Round::default()
                             });
                             let round = chain.rounds.len() - 1;
@@ -201,6 +202,7 @@ impl<'s, 'a> ChainWalk<'s, 'a> {
                     }
                     chain.rounds[latest.1].lines.push(node);
                 }
+                RecordKind::TurnEnd => is_after_turn_end = true,
                 RecordKind::Progress | RecordKind::System | RecordKind::Other => {}
                 _ => pending.push(node),
             }

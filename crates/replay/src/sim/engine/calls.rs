@@ -5,8 +5,9 @@ use super::context::Anchor;
 use crate::policy::Policy;
 use crate::prices::PicoUsd;
 use crate::sim::ReplayMode;
-use crate::sim::event::{CacheMiss, CompactionCause, Event, EventSink, SimCall, WindowLevel};
+use crate::sim::event::{CompactionCause, Event, EventSink, SimCall, WindowLevel};
 use crate::sim::limits::WindowLimits;
+use crate::sim::prompt_cache::BillQuery;
 use crate::sim::steps::CallStep;
 use crate::sim::trace::Call;
 use crate::sim::working_set::WorkingSet;
@@ -52,10 +53,18 @@ impl<S: EventSink> Replay<'_, S> {
         if may_switch || call.continuity.is_after_restart || call.continuity.is_expanded {
             self.detect_prefix_break(at, call, may_switch);
         }
-        let billing = self.cache.bill(policy, call, input, base, recorded);
-        let miss = billing
-            .miss
-            .or_else(|| unexplained_miss(policy, recorded?.cache_read, billing.tokens.cache_read));
+        let query = BillQuery {
+            input,
+            base,
+            recorded,
+            situation: step.situation,
+            range: self.steps.ranges[usize::from(call.version)],
+            style: self.steps.styles[usize::from(call.model)],
+        };
+        let billing = self.cache.bill(policy, call, &query);
+        let miss = billing.miss.or_else(|| {
+            is_cache_break(policy, recorded?.cache_read, billing.cache.by_rule).then(|| step.situation.cause())
+        });
         let cost: Option<PicoUsd> = self.rules.tariff.map(|tariff| tariff.cost(&billing.tokens, input));
         let called = SimCall {
             tokens: billing.tokens,
@@ -67,8 +76,12 @@ impl<S: EventSink> Replay<'_, S> {
             level: level(&limits, input),
             in_step: self.record.in_step,
             miss,
+            cache: billing.cache,
         };
         self.emit(at, &Event::Called(&called));
+        if !self.record.inner.is_empty() {
+            self.bill_inner_calls(at);
+        }
         if self.results.has_deleted() {
             self.are_deletions_stale = self
                 .trace
@@ -78,6 +91,19 @@ impl<S: EventSink> Replay<'_, S> {
         self.window.add_stretch(call.response.clone(), &step.response, true);
         self.counter.anchor = Some(Anchor { call: at, input });
         self.counter.trail = 0;
+    }
+
+    /// Bills what was billed within the response as recorded: no policy changes it.
+    fn bill_inner_calls(&mut self, at: usize) {
+        let end = self.record.inner.partition_point(|inner| inner.call as usize <= at);
+        let (here, later) = self.record.inner.split_at(end);
+        self.record.inner = later;
+        for inner in here.iter().filter(|inner| inner.call as usize == at) {
+            let tariff = self.rules.tariffs[usize::from(inner.model)].as_ref();
+            let tokens = inner.tokens;
+            let cost = tariff.map(|tariff| tariff.cost(&tokens, tokens.input_side()));
+            self.emit(at, &Event::Inner { tokens, cost });
+        }
     }
 
     /// Notes what broke the prompt's prefix since the previous call without being part of a policy.
@@ -136,9 +162,8 @@ fn level(limits: &WindowLimits, tokens: u64) -> WindowLevel {
     }
 }
 
-/// Returns [`CacheMiss::Unexplained`] if the recorded cache read is so far below the simulated one that it is a break.
-fn unexplained_miss(policy: &Policy, recorded: u64, expected: u64) -> Option<CacheMiss> {
-    let drop = expected.saturating_sub(recorded);
-    let is_break = drop > policy.break_tokens && drop * 100 > expected * policy.break_percent;
-    is_break.then_some(CacheMiss::Unexplained)
+/// Returns whether the recorded cache read is so far below the one by the rules that it is a break.
+fn is_cache_break(policy: &Policy, recorded: u64, by_rule: u64) -> bool {
+    let drop = by_rule.saturating_sub(recorded);
+    drop > policy.break_tokens && drop * 100 > by_rule * policy.break_percent
 }

@@ -20,7 +20,7 @@ use crate::sim::notes::SimNotes;
 use crate::sim::prompt_cache::PromptCache;
 use crate::sim::restore::RestoredContext;
 use crate::sim::steps::{CallStep, CallSteps, StretchTotals};
-use crate::sim::trace::{Call, RecordedBoundary, Trace, flag};
+use crate::sim::trace::{Call, InnerCall, RecordedBoundary, Trace, flag};
 use crate::sim::uses::UsesCursor;
 use crate::sim::window::Window;
 use crate::sim::working_set::WorkingSet;
@@ -76,6 +76,8 @@ struct RecordPosition<'r> {
     here: &'r [RecordedBoundary],
     /// Recorded boundaries before later calls.
     ahead: &'r [RecordedBoundary],
+    /// Calls within responses, of this call and later ones.
+    inner: &'r [InnerCall],
     /// Time of the recorded boundary that is being handled. The next call may have been sent much later.
     boundary_time: Option<Time>,
 }
@@ -127,6 +129,7 @@ impl<'r, S: EventSink> Replay<'r, S> {
                 in_step: true,
                 here: &[],
                 ahead: &trace.recorded,
+                inner: &trace.inner_calls,
                 boundary_time: None,
             },
             window: Window::new(trace, policy.placeholder),

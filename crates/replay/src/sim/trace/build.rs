@@ -2,8 +2,8 @@
 
 use super::touches::find_touches;
 use super::{
-    BoundaryTrigger, Call, CallOutput, Continuity, EarlierReasoning, NONE, OffChainBoundary, RecordedBoundary, Trace,
-    TraceItem, flag,
+    BoundaryTrigger, Call, CallOutput, Continuity, EarlierReasoning, InnerCall, NONE, OffChainBoundary,
+    RecordedBoundary, Trace, TraceItem, flag,
 };
 use crate::policy::presets::ClientVersion;
 use crate::tokens::calibrate::{ChainSizes, TokenOrigin, size_chain};
@@ -13,7 +13,7 @@ use std::ops::Range;
 use transcript::agents::Agent;
 use transcript::build::IdMap;
 use transcript::log::{Block, BlockKind, NO_TIME, RecordKind, Time, WindowMark};
-use transcript::record::client_estimate;
+use transcript::record::{Tokens, client_estimate};
 use transcript::thread::{Chain, Node, Round, Session, is_client_chain, starts_turn, usage_line};
 
 /// Builds the trace of a chain; `table` sizes what the log does not.
@@ -50,6 +50,7 @@ pub fn build_trace(session: &Session<'_>, chain: &Chain, table: &RatioTable) -> 
         items_of_calls: IdMap::default(),
         ranges: IdMap::default(),
         last_time: NO_TIME,
+        turn_ends: 0,
     };
     for (at, round) in chain.rounds.iter().enumerate() {
         builder.add_round(at, round, &sizes);
@@ -113,7 +114,12 @@ struct TraceBuilder<'s, 'a> {
     ranges: IdMap<u32, (u32, u32)>,
     /// Time of the last record that has one.
     last_time: Time,
+    /// Prompts that follow a marked end of a turn.
+    turn_ends: u32,
 }
+
+/// A log with fewer marked ends of turns than this may lack marks for other reasons than a restart.
+const MARKED_TURN_ENDS: u32 = 2;
 
 impl TraceBuilder<'_, '_> {
     fn add_round(&mut self, at: usize, round: &Round, sizes: &ChainSizes) {
@@ -135,18 +141,23 @@ impl TraceBuilder<'_, '_> {
             .intern(session, first, log.scope_of(session.record(first)).version);
         let model = self.models.intern(session, anchor, line.map_or(0, |line| line.model));
         let usage = line.map(|line| line.context()).filter(|_| size.input.is_some());
+        if usage.is_some() {
+            self.add_inner_calls(at, anchor, model);
+        }
         let items = &self.trace.items[start as usize..];
         let counted = round.lines.iter().take_while(|line| **line <= anchor);
         let counted = counted.map(|line| session.blocks(*line).len()).sum::<usize>();
         let later = &items[counted.min(items.len())..];
         let is_text = |item: &&TraceItem| item.category == Category::Text;
+        let starts_turn = starts_turn(session, round);
+        self.turn_ends += u32::from(starts_turn && round.is_after_turn_end);
         self.trace.calls.push(Call {
             node: first,
             model: model as u16,
             version: version as u16,
             is_copied: session.is_copied(first),
             turn: round.turn,
-            starts_turn: starts_turn(session, round),
+            starts_turn,
             time: session.record(first).time,
             input_time: round.inputs.last().map_or(NO_TIME, |node| session.record(*node).time),
             tool_calls: items.iter().filter(|item| item.category == Category::ToolCall).count() as u32,
@@ -167,12 +178,37 @@ impl TraceBuilder<'_, '_> {
                 growth: size.growth.round() as i32,
                 is_after_restart: round.is_after_restart,
                 is_expanded: is_expanded(self.trace.items(&inputs)),
+                is_interrupted: is_interrupted(session, round),
+                // `finish` corrects it where the log marks no ends.
+                lacks_turn_end: starts_turn && at > 0 && !round.is_after_turn_end,
                 is_after_hole: round.is_after_hole,
                 ..Continuity::default()
             },
             inputs,
             response,
         });
+    }
+
+    /// Adds the calls within a response that its window does not show. `line` is its line with usage.
+    fn add_inner_calls(&mut self, at: usize, line: Node, model: u32) {
+        let session = self.session;
+        let mut add = |model: u32, tokens: Tokens| {
+            self.trace.inner_calls.push(InnerCall {
+                call: at as u32,
+                model: model as u16,
+                tokens,
+            });
+        };
+        let response = session.response(line);
+        if let Some((response, last)) = response.and_then(|line| Some((line, line.last_call.as_deref()?))) {
+            let earlier = response.billed.minus(last);
+            if !earlier.is_zero() {
+                add(model, earlier);
+            }
+        }
+        for other in session.log(line).other_calls_of(session.record(line)) {
+            add(self.models.intern(session, line, other.model), other.tokens);
+        }
     }
 
     /// Returns the index of the next item.
@@ -456,6 +492,10 @@ impl TraceBuilder<'_, '_> {
         let known = known.map(|base| base.round() as u32);
         (self.trace.base, self.trace.base_is_known) = find_base(&self.trace, known);
         find_gaps(&mut self.trace);
+        if self.turn_ends < MARKED_TURN_ENDS || self.trace.is_sidechain {
+            let calls = self.trace.calls.iter_mut();
+            calls.for_each(|call| call.continuity.lacks_turn_end = false);
+        }
         let ranges = self.ranges;
         find_touches(&mut self.trace, |call| ranges.get(&call).copied().unwrap_or_default());
         if self.trace.client == Agent::Codex {
@@ -568,6 +608,12 @@ fn images(block: &Block) -> u8 {
         BlockKind::Image | BlockKind::Document => 1,
         _ => u8::try_from(block.images).unwrap_or(u8::MAX),
     }
+}
+
+/// Returns whether the user interrupted the response before a round: the client says so, or results come with the prompt.
+fn is_interrupted(session: &Session<'_>, round: &Round) -> bool {
+    let mut blocks = round.inputs.iter().flat_map(|node| session.blocks(*node));
+    blocks.any(|block| matches!(block.kind, BlockKind::Interruption | BlockKind::ToolResult))
 }
 
 /// Returns whether the user ran a command and the client inserted text for it.

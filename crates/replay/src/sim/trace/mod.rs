@@ -146,6 +146,10 @@ pub struct Continuity {
     pub is_after_restart: bool,
     /// Whether a client command inserted text into the prompt.
     pub is_expanded: bool,
+    /// Whether the user interrupted the response before this prompt.
+    pub is_interrupted: bool,
+    /// Whether the client usually marks the ends of turns in this log, but not the one before this prompt.
+    pub lacks_turn_end: bool,
     /// Whether records between the two calls are missing from the log.
     pub is_after_hole: bool,
 }
@@ -158,6 +162,17 @@ impl Call {
             time => time,
         }
     }
+}
+
+/// A call that was billed within a response, apart from the one whose prompt is the window: advice of another model, a model
+/// that declined before another one answered, or an earlier part of a response in several parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InnerCall {
+    /// The call that it belongs to.
+    pub call: u32,
+    /// Index into [`Trace::models`].
+    pub model: u16,
+    pub tokens: Tokens,
 }
 
 /// What started a recorded boundary.
@@ -241,6 +256,8 @@ pub struct Trace {
     pub is_sidechain: bool,
     pub items: Vec<TraceItem>,
     pub calls: Vec<Call>,
+    /// Calls within responses, in order.
+    pub inner_calls: Vec<InnerCall>,
     /// Items added after the last response.
     pub tail: Range<u32>,
     /// Records with items: index of the first item, and the record.
