@@ -3,8 +3,9 @@
 mod rows;
 
 use crate::views::{problems_json, short_id};
-use replay::audit::boundaries::{AuditTotals, BoundaryKind};
+use replay::audit::boundaries::BoundaryKind;
 use replay::audit::thresholds::{SettingCheck, SettingEffect, ThresholdVerdict};
+use replay::audit::totals::AuditTotals;
 pub use rows::{AuditRow, BOUNDARY_COLUMNS, SETTING_COLUMNS, SessionAudit, THRESHOLD_COLUMNS, ThresholdRow};
 use rows::{BOUNDARY_TABLE, REMARKS_IN_TABLE, THRESHOLD_TABLE};
 use serde_json::{Value as Json, json};

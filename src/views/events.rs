@@ -198,8 +198,8 @@ fn tokens_json(tokens: &Tokens, cost: Option<PicoUsd>) -> Value {
 mod tests {
     use super::*;
     use replay::sim::event::{
-        BoundaryDistance, BoundarySize, CompactionCause, CompactionFailure, CompactionKind, MicroKind, RecordCount,
-        SideCallPurpose, WindowLevel,
+        BoundaryDistance, BoundarySize, CacheExpectation, CompactionCause, CompactionFailure, CompactionKind,
+        MicroKind, RecordCount, SideCallPurpose, WindowLevel,
     };
     use replay::sim::trace::{NONE, TraceItem};
     use replay::tokens::ledger::Category;
@@ -295,6 +295,13 @@ mod tests {
             level: WindowLevel::Normal,
             in_step: true,
             miss: None,
+            cache: CacheExpectation {
+                situation: None,
+                is_hour: false,
+                held: 0,
+                low: 0,
+                by_rule: 0,
+            },
         };
         let events = [
             (

@@ -3,8 +3,9 @@
 mod rows;
 
 use crate::views::{name_version, problems_json};
+use replay::audit::costs::CostComparison;
 use replay::audit::first_edits::{COPY_STATES, FirstEdits, NextTouches};
-use replay::audit::validate::{CaseVerdict, CostComparison, Mechanism};
+use replay::audit::validate::{CaseVerdict, Mechanism};
 use replay::policy::presets::{ClientVersion, PolicySet, Preset, client_preset};
 use replay::prices::micro_usd;
 use replay::quantile::quantile;
@@ -202,11 +203,19 @@ impl<'a> ValidationReport<'a> {
             },
             "cost_error": {
                 "total": relative_cost_error(&self.costs),
+                "total_by_rules": (self.costs.recorded > 0).then(|| self.costs.by_rules as f64 / self.costs.recorded as f64 - 1.0),
                 "p50": quantile(&self.cost_errors, 0.5),
                 "p90": quantile(&self.cost_errors, 0.9),
                 "sessions": self.cost_errors.len(),
                 "recorded_micro_usd": micro_usd(self.costs.recorded),
                 "simulated_micro_usd": micro_usd(self.costs.simulated),
+                "by_rules_micro_usd": micro_usd(self.costs.by_rules),
+                "by_cause": self.costs.named_causes().filter(|(_, cause)| cause.calls > 0).map(|(name, cause)| json!({
+                    "miss": name,
+                    "calls": cause.calls,
+                    "recorded_micro_usd": micro_usd(cause.recorded),
+                    "simulated_micro_usd": micro_usd(cause.simulated),
+                })).collect::<Vec<_>>(),
                 "unexplained_misses": self.costs.unexplained,
                 "unexplained_micro_usd": micro_usd(self.costs.unexplained_cost),
             },
@@ -365,10 +374,11 @@ impl<'a> ValidationReport<'a> {
         if self.costs.recorded > 0 {
             writeln!(
                 out,
-                "Cost: {} recorded, {} simulated ({}); a session is off by\n  {} in the median, {} at p90. {} that nothing in the\n  logs explains cost {} ({} of the record).",
+                "Cost: {} recorded, {} simulated ({}, without expected\n  cache misses {}); a session is off by {} in the median, {} at p90.\n  {} that nothing in the logs explains cost {} ({} of\n  the record).",
                 format_dollars(micro_usd(self.costs.recorded)),
                 format_dollars(micro_usd(self.costs.simulated)),
                 share(relative_cost_error(&self.costs)),
+                share(Some(self.costs.by_rules as f64 / self.costs.recorded as f64 - 1.0)),
                 share(quantile(&self.cost_errors, 0.5)),
                 share(quantile(&self.cost_errors, 0.9)),
                 format_count_with_plural(self.costs.unexplained, "cache miss", "cache misses"),

@@ -4,15 +4,15 @@
 //! boundary is *exact* if the policy is due there and was not due before. A boundary that the log says too little about is
 //! *undecidable*, with a reason, and counts neither for nor against the policy.
 
+use crate::audit::costs::CostComparison;
 use crate::policy::Policy;
 use crate::policy::presets::ClientVersion;
-use crate::prices::{PicoUsd, Price, Tariff, tariffs};
-use crate::sim::event::{CacheMiss, ContextCount, Event, MicroKind};
+use crate::prices::{Price, tariffs};
+use crate::sim::event::{ContextCount, Event, MicroKind};
 use crate::sim::trace::{BoundaryTrigger, NONE, RecordedBoundary, Trace, flag};
 use crate::sim::{ReplayInput, ReplayMode, replay};
 use crate::windows::{InferredWindow, call_of_boundary};
 use transcript::log::Time;
-use transcript::record::Tokens;
 use transcript::thread::Node;
 
 named_enum! {
@@ -128,27 +128,6 @@ impl ValidationCase {
     }
 }
 
-/// Cost by recorded usage, and by the simulated prompt cache with recorded outputs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CostComparison {
-    pub recorded: PicoUsd,
-    pub simulated: PicoUsd,
-    /// Calls that read far less from the cache than simulated, for no reason that the log shows.
-    pub unexplained: u64,
-    /// Recorded minus simulated cost of those calls.
-    pub unexplained_cost: PicoUsd,
-}
-
-impl CostComparison {
-    /// Adds the costs of another chain.
-    pub fn merge(&mut self, other: &CostComparison) {
-        self.recorded += other.recorded;
-        self.simulated += other.simulated;
-        self.unexplained += other.unexplained;
-        self.unexplained_cost += other.unexplained_cost;
-    }
-}
-
 /// The validation of one chain.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Validation {
@@ -204,9 +183,8 @@ pub fn validate(
             if call.is_copied {
                 return;
             }
-            costs.unexplained += u64::from(called.miss == Some(CacheMiss::Unexplained));
             if let (Some(usage), Some(tariff)) = (call.usage, &tariffs[usize::from(call.model)]) {
-                costs.add(tariff, &usage, called.tokens, called.miss);
+                costs.add(tariff, &usage, called);
             }
         }
     });
@@ -236,23 +214,6 @@ pub fn validate(
     validation.cases.extend(judge.judge_clearings());
     validation.cases.sort_by_key(|case| (case.call, case.mechanism));
     validation
-}
-
-impl CostComparison {
-    /// Adds a call.
-    pub(crate) fn add(&mut self, tariff: &Tariff, usage: &Tokens, simulated: Tokens, miss: Option<CacheMiss>) {
-        let window = usage.input_side();
-        let simulated = Tokens {
-            output: usage.output,
-            ..simulated
-        };
-        let (recorded_cost, simulated_cost) = (tariff.cost(usage, window), tariff.cost(&simulated, window));
-        self.recorded += recorded_cost;
-        self.simulated += simulated_cost;
-        if miss == Some(CacheMiss::Unexplained) {
-            self.unexplained_cost += recorded_cost.saturating_sub(simulated_cost);
-        }
-    }
 }
 
 /// A micro-compaction that the policy would have done.

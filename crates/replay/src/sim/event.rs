@@ -233,10 +233,33 @@ pub struct SimCall {
     pub cache: CacheExpectation,
 }
 
+impl SimCall {
+    /// Returns the tokens by price class without expected misses: what the rules of the cache say.
+    pub fn tokens_by_rule(&self) -> Tokens {
+        let Tokens {
+            cache_read,
+            cache_write,
+            cache_write_1h,
+            ..
+        } = self.tokens;
+        if self.cache.situation.is_none() {
+            return self.tokens;
+        }
+        // What is not read is written.
+        let write = (cache_read + cache_write).saturating_sub(self.cache.by_rule);
+        Tokens {
+            cache_read: self.cache.by_rule,
+            cache_write: write,
+            cache_write_1h: if cache_write_1h > 0 { write } else { 0 },
+            ..self.tokens
+        }
+    }
+}
+
 /// What a bill expects of the prompt cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheExpectation {
-    /// `None` for the first call of a chain, and where nothing is cached.
+    /// `None` for the first call of a chain, and where writing to the cache is not billed.
     pub situation: Option<ReadSituation>,
     /// Whether what the cache holds lives for an hour.
     pub is_hour: bool,

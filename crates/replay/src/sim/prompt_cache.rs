@@ -193,7 +193,9 @@ impl PromptCache {
             Some(miss) if self.loses_all(call, miss) => 0,
             Some(_) => low,
         };
+        // Losses were measured where writing is billed.
         let situation = match miss {
+            _ if query.style == CacheStyle::Implicit => None,
             None => Some(query.situation),
             Some(miss) => ReadSituation::of_miss(miss, self.late_ms(policy, call)),
         };

@@ -1,6 +1,7 @@
 //! Scores: the outcome of one policy in one session, small enough to keep thousands of them.
 
-use crate::audit::validate::{CostComparison, validate};
+use crate::audit::costs::CostComparison;
+use crate::audit::validate::validate;
 use crate::policy::Policy;
 use crate::policy::presets::{ClientVersion, PolicySet};
 use crate::prices::{PicoUsd, Price, PriceTable, Tariff, tariffs};

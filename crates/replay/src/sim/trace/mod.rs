@@ -4,9 +4,11 @@
 //! depends on a policy, so a trace is built once ([`build_trace`]) and replayed under any number of policies.
 
 mod build;
+mod continuity;
 mod touches;
 
-pub use build::{build_trace, default_base};
+pub use build::build_trace;
+pub use continuity::default_base;
 #[cfg(test)]
 pub(crate) use touches::find_touches;
 pub use touches::{FileTouch, TouchKind};
