@@ -6,6 +6,7 @@ pub mod defaults;
 use crate::commands::audit::AuditArgs;
 use crate::commands::check::CheckArgs;
 use crate::commands::config::ConfigArgs;
+use crate::commands::doctor::DoctorArgs;
 use crate::commands::map::MapArgs;
 use crate::commands::memory::MemoryArgs;
 use crate::commands::notes::NotesArgs;
@@ -29,8 +30,8 @@ use table::OutputFormat;
 use transcript::agents::Agent;
 use transcript::bytes::{BLOCK, IoMode};
 
-/// Sees what really happened in the session logs of coding agents: every token counted once, what it cost, what filled the
-/// context window.
+/// Shows what happened in the session logs of coding agents: every token counted once, what it cost, what filled the context
+/// window.
 #[derive(Debug, Parser)]
 #[command(
     name = "backcast",
@@ -40,24 +41,24 @@ use transcript::bytes::{BLOCK, IoMode};
 Exit status:
   0  done
   1  a check found something
-  2  wrong usage, or the run could not be done
+  2  wrong usage, or the run failed
   3  done, but with --strict: some input was lost
 
 Environment:
   CLAUDE_CONFIG_DIR  the client's home; its folder `projects` is read when no path is given
   BACKCAST_POLICY    policy to use when --policy is not given
   BACKCAST_CACHE     folder of the cache (default: backcast in the user's cache folder)
-  BACKCAST_OFFLINE   as --offline
+  BACKCAST_OFFLINE   like --offline
   ANTHROPIC_API_KEY  key for --backend anthropic (or ANTHROPIC_AUTH_TOKEN); ANTHROPIC_BASE_URL is its server
   BROWSER            browser that `report --open` starts
-  NO_COLOR           no colours, ever
-  CLICOLOR_FORCE     colours also where no terminal is (anything but 0)
+  NO_COLOR           never use colors
+  CLICOLOR_FORCE     use colors without a terminal, too (anything but 0)
   CI                 no progress bars
 
 Data goes to standard output, everything else to standard error."
 )]
 pub struct Cli {
-    /// Forbid all network: a command that would need it ends before it begins.
+    /// Forbid all network access: a command that needs it fails at once.
     #[arg(
         long,
         global = true,
@@ -67,7 +68,7 @@ pub struct Cli {
         help_heading = "Network"
     )]
     pub offline: bool,
-    /// What to do; without anything, an overview of your sessions.
+    /// What to do [default: an overview of your sessions].
     #[command(subcommand)]
     pub command: Option<CliCommand>,
 }
@@ -79,31 +80,33 @@ pub enum CliCommand {
     Overview(OverviewArgs),
     /// Tokens and cost by session, project, model, day, branch or tool, and what filled the window.
     Stats(StatsArgs),
-    /// Runs sessions through a policy: where the window would be compacted, what that costs, what fills it.
+    /// Replays sessions under a policy: where the window would be compacted, what that costs, what fills it.
     Replay(ReplayArgs),
-    /// What was recorded at compactions: when sessions really compact, what it frees, and whether a setting works.
+    /// Recorded compactions: when and why sessions compact, what that frees, and whether your setting is in effect.
     Audit(AuditArgs),
-    /// Holds what a policy predicts against the compactions that were recorded.
+    /// Compares what a policy predicts with the recorded compactions.
     Validate(ValidateArgs),
     /// One HTML page of what other commands wrote to a folder, or of logs themselves.
     Report(ReportArgs),
-    /// Writes notes of every session as they would stand at its end, and what a compaction would leave of it.
+    /// Writes notes for every session as they would stand at its end, and the summary that a compaction would leave.
     Notes(NotesArgs),
-    /// Holds sessions against limits, for CI: cost, compactions, wasted reads; status 1 if one is exceeded.
+    /// Checks sessions against limits, for CI: cost, compactions, wasted reads; status 1 if one is exceeded.
     Check(CheckArgs),
-    /// A directory of memories from past sessions: extracted, asked, consolidated, checked.
+    /// Manages a directory of memories from past sessions: extract, review, recall, consolidate, check.
     Memory(MemoryArgs),
-    /// Looks for words in memories first, in past sessions second.
+    /// Searches memories first, past sessions second.
     Search(SearchArgs),
-    /// Sweeps policies over your sessions: what each costs and loses, and which to set, with evidence.
+    /// Replays your sessions under many policies: what each costs and loses, and which to set, with evidence.
     Tune(TuneArgs),
     /// Shows the policy in force, and the prices.
     Config(ConfigArgs),
+    /// Checks what backcast finds: logs, agents, windows, settings, cache, memories; and says what to do next.
+    Doctor(DoctorArgs),
     /// Packs logs into parts, on any number of machines.
     Map(MapArgs),
-    /// Runs a command on the logs in parts, as if it were run on the logs.
+    /// Runs a command on parts, with the same result as on the logs.
     Reduce(ReduceArgs),
-    /// Writes made-up logs in the shapes of real ones: for benchmarks, tests and trying things out.
+    /// Writes made-up logs that look like real ones, for benchmarks, tests and first tries.
     Synth(SynthArgs),
     /// Prints a completion script for a shell.
     Completions {
@@ -131,16 +134,16 @@ impl CliCommand {
 /// Where logs are, and how they are read.
 #[derive(Debug, Clone, Args)]
 pub struct ReadingArgs {
-    /// Logs, folders or glob patterns; `-` reads a list of paths, one a line, from standard input. Without any, the
-    /// client's own projects folder. Logs may be packed (`.jsonl.gz`, `.jsonl.zst`). With the feature `remote`, also URLs of
+    /// Logs, folders or glob patterns; `-` reads a list of paths from standard input, one per line. Default: the folders where
+    /// the agents keep their logs. Logs may be compressed (`.jsonl.gz`, `.jsonl.zst`). With the feature `remote`, also URLs of
     /// object stores (`s3://`, `gs://`, `az://`): objects, prefixes and patterns.
     #[arg(value_name = "PATH")]
     pub paths: Vec<PathBuf>,
-    /// Threads to use [default: all cores]. The output does not depend on it.
+    /// Number of threads [default: all cores]. The output does not depend on it.
     #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Reading")]
     pub threads: Option<u16>,
-    /// How files are read: `auto` maps big files that nobody writes to and reads the rest, `mmap` maps all (a file that
-    /// shrinks meanwhile ends the run), `read` maps none.
+    /// How files are read: `auto` maps big files that are not being written and reads the rest, `mmap` maps all (a file that
+    /// shrinks during the run ends it), `read` maps none.
     #[arg(
         long,
         value_enum,
@@ -150,13 +153,13 @@ pub struct ReadingArgs {
         help_heading = "Reading"
     )]
     pub io: IoArg,
-    /// Longest line that is read (at least 256KiB); longer ones are passed over and reported.
+    /// Longest line that is read (at least 256KiB); longer ones are skipped and reported.
     #[arg(long, default_value = "32MiB", value_parser = parse_line_size, value_name = "SIZE", help_heading = "Reading")]
     pub max_line: u64,
     /// Follow symbolic links inside folders.
     #[arg(long, help_heading = "Reading")]
     pub follow_links: bool,
-    /// Parse everything anew and remember nothing.
+    /// Parse everything again, and do not use the cache.
     #[arg(long, help_heading = "Reading")]
     pub no_cache: bool,
     /// Folder of the cache.
@@ -168,15 +171,15 @@ pub struct ReadingArgs {
         help_heading = "Reading"
     )]
     pub cache_dir: Option<PathBuf>,
-    /// List problems with file, line and byte offset, not only how many there were: the first ten of each kind and file, at
-    /// most a thousand.
+    /// List problems with file, line and byte offset: the first ten of each kind per file, at most a thousand. Without it, only
+    /// their number is shown.
     #[arg(long, help_heading = "Problems")]
     pub problems: bool,
-    /// List problems as annotations that GitHub shows beside a run: as many as --problems does.
+    /// List problems as GitHub annotations: as many as --problems does.
     #[arg(long, conflicts_with = "quiet", help_heading = "Problems")]
     pub annotate: bool,
-    /// End with status 3 if any input was lost: files or lines that could not be read. Links that are not followed are only
-    /// named.
+    /// Exit with status 3 if any input was lost: files or lines that could not be read. Links that are not followed do not
+    /// count.
     #[arg(long, help_heading = "Problems")]
     pub strict: bool,
     /// No progress bar and no summary on standard error.
@@ -210,18 +213,18 @@ impl Deref for InputArgs {
 /// Which sessions and calls count. Every command that reads logs has these filters, with the same meaning.
 #[derive(Debug, Clone, Args)]
 pub struct SelectionArgs {
-    /// Only what was written from this time on: a date (`2026-11-01`), a time (`2026-11-01T12:00:00Z`; without a zone it is
-    /// one of --timezone), `today`, `yesterday`, or a span before now (`7d`, `36h`, `2w`, `3mo`). A call counts at the time
-    /// of its first line.
+    /// Only what was written since then: a date (`2026-11-01`), a time (`2026-11-01T12:00:00Z`; without a zone, in that of
+    /// --timezone), `today`, `yesterday`, or a span before now (`7d`, `36h`, `2w`, `3mo`). A call counts at the time of its
+    /// first line.
     #[arg(long, value_name = "TIME", value_parser = TimeBound::parse, help_heading = "Selection")]
     pub since: Option<TimeBound>,
-    /// Only what was written before the end of this date, or before this time.
+    /// Only what was written up to this date (included) or time.
     #[arg(long, value_name = "TIME", value_parser = TimeBound::parse, help_heading = "Selection")]
     pub until: Option<TimeBound>,
     /// Only the last days, counted back from the newest record of the logs: `7`, `7d`, `36h`, `2w`, `3mo`.
     #[arg(long, value_name = "SPAN", conflicts_with_all = ["since", "until"], value_parser = TimeSpan::parse, help_heading = "Selection")]
     pub last: Option<TimeSpan>,
-    /// Time that spans count from [default: the time of the newest record that is read].
+    /// Time that spans count back from [default: the time of the newest record].
     #[arg(long, value_name = "TIME", value_parser = TimeBound::parse, help_heading = "Selection")]
     pub now: Option<TimeBound>,
     /// Time zone of days and dates, e.g. `Europe/Zurich`; `local` is that of this machine [default: local for tables on a
@@ -235,8 +238,8 @@ pub struct SelectionArgs {
         help_heading = "Selection"
     )]
     pub timezone: TimeZone,
-    /// Only sessions of this coding agent: `claude`, `codex`, `opencode` or `pi`; may be given several times. Without a path,
-    /// only its folder is read.
+    /// Only sessions of this coding agent: `claude`, `codex`, `opencode` or `pi`; repeatable. Without a path, only its folder
+    /// is read.
     #[arg(
         long,
         value_name = "AGENT",
@@ -245,13 +248,13 @@ pub struct SelectionArgs {
         help_heading = "Selection"
     )]
     pub agent: Vec<Agent>,
-    /// Only sessions of projects whose path contains this text; may be given several times.
+    /// Only sessions of projects whose path contains this text; repeatable.
     #[arg(long, value_name = "TEXT", help_heading = "Selection")]
     pub project: Vec<String>,
-    /// Only calls of models whose name contains this text, and sessions that have any; may be given several times.
+    /// Only calls to models whose name contains this text, and sessions with such calls; repeatable.
     #[arg(long, value_name = "TEXT", help_heading = "Selection")]
     pub model: Vec<String>,
-    /// Only sessions whose id starts with this text, or whose title contains it; may be given several times.
+    /// Only sessions whose id starts with this text or whose title contains it; repeatable.
     #[arg(long, value_name = "TEXT", help_heading = "Selection")]
     pub session: Vec<String>,
 }
@@ -280,9 +283,16 @@ pub struct OutputArgs {
     /// Write to a file instead of standard output (`-`).
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
-    /// Replace that file if it exists; a session log never.
+    /// Replace that file if it exists. A session log is never replaced.
     #[arg(long, requires = "written", help_heading = "Output")]
     pub force: bool,
+}
+
+impl OutputArgs {
+    /// Whether a table is printed, and nothing else is written.
+    pub fn shows_table(&self) -> bool {
+        self.format == OutputFormat::Table && self.output.is_none()
+    }
 }
 
 /// What is printed, where files and pages are written elsewhere.
@@ -303,11 +313,18 @@ pub struct PrintArgs {
     pub top: usize,
 }
 
+impl PrintArgs {
+    /// Whether a table is printed.
+    pub fn shows_table(&self) -> bool {
+        self.format == OutputFormat::Table
+    }
+}
+
 /// The HTML page. A command that writes other files, too, puts their options into the group `files`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(group(ArgGroup::new("files").args(["html"]).multiple(true)))]
 pub struct PageArgs {
-    /// Write everything as one HTML page, too.
+    /// Also write everything as one HTML page.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
     /// Replace files that exist.
@@ -334,6 +351,13 @@ pub struct CheckOutputArgs {
     /// Replace files that exist.
     #[arg(long, requires = "output", help_heading = "Output")]
     pub force: bool,
+}
+
+impl CheckOutputArgs {
+    /// Whether a table is printed, and nothing else is written.
+    pub fn shows_table(&self) -> bool {
+        self.format == CheckFormat::Table && self.output.is_none()
+    }
 }
 
 /// Formats of `check` and `validate`.
@@ -395,9 +419,9 @@ pub enum MemoryFormat {
 /// Which policy.
 #[derive(Debug, Clone, Args)]
 pub struct PolicyArgs {
-    /// Policy: the name of a preset, or a TOML file of differences from one. Without it, `backcast.toml` in the current
-    /// folder, then `backcast/policy.toml` in the user's configuration folder, then `recorded`, which takes for every call
-    /// the policy of the client version that made it.
+    /// Policy: the name of a preset, or a TOML file that changes one. Default: `backcast.toml` in the current folder, else
+    /// `backcast/policy.toml` in your configuration folder, else `recorded`, which uses for each call the policy of the client
+    /// version that made it.
     #[arg(
         long,
         value_name = "NAME|FILE",
@@ -406,13 +430,13 @@ pub struct PolicyArgs {
         help_heading = "Policy"
     )]
     pub policy: Option<String>,
-    /// Sets one value of the policy, e.g. `window.percent=70`; may be given several times.
+    /// Set one value of the policy, e.g. `window.percent=70`; repeatable.
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Policy")]
     pub set: Vec<String>,
-    /// Context window of the model in tokens, where you know it; without it, it is inferred.
+    /// Context window of the model in tokens, if you know it [default: inferred from the logs].
     #[arg(long, value_name = "TOKENS", help_heading = "Policy")]
     pub window: Option<u64>,
-    /// Take over the client's own switches: its environment variables and its settings file.
+    /// Use the client's own settings: its environment variables and its settings file.
     #[arg(long, help_heading = "Policy")]
     pub client_env: bool,
     /// Price table to use instead of the built-in one (JSON).

@@ -22,9 +22,10 @@ mod selection;
 mod session_view;
 mod source;
 mod split;
+mod trail;
 mod usage;
 
-pub use folders::{client_home, read_path_lists, resolve_cache_folder};
+pub use folders::{client_home, read_path_lists, resolve_cache_folder, session_folders};
 pub use messages::{MessageSearch, read_messages, search_messages};
 pub use progress::{progress_bar, progress_with_template};
 pub use read::ReadOptions;
@@ -32,6 +33,7 @@ pub use remote::{discover_all, forbid_network};
 pub use selection::{SelectionQuery, TimeBound, TimeSpan, parse_zone};
 pub use session_view::{SessionView, attempt};
 pub use source::{LogInput, LogNeeds, LogSource, with_log_files, with_logs, with_messages};
+pub use trail::{NothingFound, ReadTrail};
 pub use usage::{TraceBytes, UsageConsumer, report_session, summarize};
 
 use crate::usage::selection::Selection;
@@ -48,7 +50,6 @@ use session_view::{PlannedSession, SharedChains};
 use split::{SplitLog, empty_log};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 use transcript::bytes::{IoMode, ReadLimits};
 use transcript::corpus::{CorpusPlan, LogOrder, LogOutline, SessionPlan, separate_families};
@@ -178,8 +179,8 @@ impl Run {
         if let Some(query) = options.selection {
             run.selection = query.resolve(run.newest());
         }
-        if let (Some(newest), Some(seen)) = (run.newest(), options.newest) {
-            seen.fetch_max(newest, Ordering::Relaxed);
+        if let Some(trail) = options.trail {
+            trail.record(run.newest(), &run.problems);
         }
         run.make_plan();
         run

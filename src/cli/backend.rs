@@ -35,7 +35,7 @@ pub struct BackendArgs {
         help_heading = "Model"
     )]
     pub base_url: String,
-    /// Print calls, tokens and dollars, and send nothing (but for --count-tokens).
+    /// Print calls, tokens and dollars, and send nothing (except with --count-tokens).
     #[arg(
         long,
         value_enum,
@@ -49,40 +49,40 @@ pub struct BackendArgs {
     /// Have the server count the tokens of each request before it is sent: exact, free, and sends the texts.
     #[arg(long, help_heading = "Model")]
     pub count_tokens: bool,
-    /// Send everything in batches: half the price, within a day. A run that is broken off is picked up by the next one.
+    /// Send everything in batches: half the price, within a day. If a run is interrupted, the next one resumes it.
     #[arg(long, conflicts_with = "estimate", help_heading = "Model")]
     pub batch: bool,
-    /// Most dollars of a run; never exceeded [default: 5].
+    /// Maximum cost of a run in dollars; never exceeded [default: 5].
     #[arg(long, value_name = "USD", value_parser = parse_dollars, help_heading = "Model")]
     pub max_cost: Option<u64>,
-    /// Most calls of a run, tries that failed among them.
+    /// Maximum number of calls of a run, failed ones included.
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub max_calls: Option<u64>,
-    /// Most tokens of a run, sent and received.
+    /// Maximum number of tokens of a run, sent and received.
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub max_tokens: Option<u64>,
-    /// Calls on their way at once.
+    /// Calls in flight at a time.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Model")]
     pub at_once: u16,
-    /// Ask again what was answered before, and remember no answers.
+    /// Do not use or store cached answers.
     #[arg(long, help_heading = "Model")]
     pub no_answers: bool,
     /// Price table to use instead of the built-in one (JSON).
     #[arg(long, value_name = "FILE", help_heading = "Model")]
     pub model_prices: Option<PathBuf>,
-    /// Tries after the first, where the server is busy or out of reach.
+    /// Retries if the server is busy or cannot be reached.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(..=20), help_heading = "Model")]
     pub retries: u32,
-    /// Longest time for an answer.
+    /// Longest time to wait for an answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 600.0, value_parser = parse_seconds, help_heading = "Model")]
     pub timeout: f64,
-    /// Longest silence before an answer and inside it.
+    /// Longest silence before or during an answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = parse_seconds, help_heading = "Model")]
     pub idle_timeout: f64,
-    /// Longest time that a batch is waited for; the next run picks it up.
+    /// Longest time to wait for a batch; the next run resumes it.
     #[arg(long, value_name = "SECONDS", default_value_t = 90_000.0, value_parser = parse_seconds, help_heading = "Model")]
     pub batch_wait: f64,
-    /// Say what goes over the wire: calls, then addresses and statuses (`-vv`), then texts (`-vvv`). Never the key.
+    /// Log the traffic: calls, then addresses and statuses (`-vv`), then texts (`-vvv`). Never the key.
     #[arg(long, short, action = clap::ArgAction::Count, help_heading = "Model")]
     pub verbose: u8,
     /// Wait before the second try; doubles with each.

@@ -86,7 +86,7 @@ impl OptionDefaults {
             name: name.to_owned(),
             command: command.map(str::to_owned),
             values: values
-                .with_context(|| format!("options.{name} is neither a text, a number, true, false nor a list"))?,
+                .with_context(|| format!("options.{name} must be a string, a number, true, false or a list"))?,
             origin: origin.to_owned(),
         });
         Ok(())

@@ -2,40 +2,44 @@
 
 use crate::cli::{InputArgs, OutputArgs, PolicyArgs};
 use crate::commands::RunStatus;
-use crate::commands::policy::resolve_policy;
+use crate::commands::policy::{resolve_policy, settings_file_time};
 use crate::commands::reading::report_problems;
 use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
 use crate::page::PageContent;
 use crate::run::{LogNeeds, SessionView, with_logs};
-use crate::views::audit::{AuditOptions, AuditRow, AuditView, SessionAudit, UserSetting};
+use crate::views::audit::{AuditOptions, AuditRow, AuditView, CheckedSession, SessionAudit, UserSetting};
 use anyhow::Result;
 use clap::Args;
+use jiff::tz::TimeZone;
 use replay::audit::boundaries::{AuditInput, boundaries};
 use replay::audit::thresholds::{check_setting, gather_evidence};
 use replay::policy;
 use replay::policy::Policy;
+use replay::policy::client_settings::SETTINGS_ORIGIN;
 use replay::policy::presets::PolicySet;
 use replay::prices::PriceTable;
 use replay::sim::policies_and_prices;
 use serde_json::Value as Json;
 use std::path::PathBuf;
+use transcript::log::{NO_TIME, Time};
 use transcript::problem::{Problem, sort_problems};
 
 /// Arguments of `audit`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Sizes before and after are those on the wire, from recorded usage. The log does not record the threshold: it lies above the
-highest context that was sent without a compaction, and is at most the lowest that was compacted. It is compared with the one
-that the policy has for the version of the client, the model and the window.
+Sizes before and after are what was sent, from recorded usage. The log does not record the threshold: it lies above the
+largest context that was sent without a compaction, and is at most the smallest that was compacted. It is compared with the one
+that the policy has for that client version, model and window.
 
-With --client-env, or --set of window.percent, window.override, switch.auto or switch.compaction, every session is checked
-for whether that setting took effect. An override can only lower the threshold.
+A setting is judged by the sessions that started since it was set: since the settings file last changed, or from --since on.
+Without a path, backcast audit reads the client's settings on this machine; with a path it does so with --client-env. --set of
+window.percent, window.override, switch.auto or switch.compaction names a setting. An override can only lower the threshold.
 
 Examples:
-  backcast audit                          your own sessions
-  backcast audit --client-env             does what is set now show in them?
-  backcast audit --set window.percent=70  the same for a value
-  backcast audit logs/ -f csv -o b.csv    one row a boundary, for other programs")]
+  backcast audit                          your own sessions and settings
+  backcast audit logs/ --client-env       sessions from elsewhere, the settings of this machine
+  backcast audit --set window.percent=70  did this value take effect?
+  backcast audit logs/ -f csv -o b.csv    one row per compaction, for other programs")]
 pub struct AuditArgs {
     /// Which logs.
     #[command(flatten)]
@@ -43,10 +47,10 @@ pub struct AuditArgs {
     /// Which policy.
     #[command(flatten)]
     pub policy: PolicyArgs,
-    /// Most boundaries of the table, the most remarkable first; 0 for all. Other formats have all.
+    /// Compactions in the table, the most remarkable first; 0 for all. Other formats have all.
     #[arg(long, default_value_t = 6, value_name = "N", help_heading = "Output")]
     pub top: usize,
-    /// Write everything as one HTML page, too.
+    /// Also write everything as one HTML page.
     #[arg(long, value_name = "FILE", group = "written", help_heading = "Output")]
     pub html: Option<PathBuf>,
     /// How results are written.
@@ -57,31 +61,45 @@ pub struct AuditArgs {
 /// Runs it.
 pub fn run(args: &AuditArgs) -> Result<RunStatus> {
     ensure_absent(args.html.as_deref(), args.out.force)?;
-    let auditor = Auditor::new(resolve_policy(&args.policy)?)?;
+    // Without a path the sessions are those of this machine, and so are the settings.
+    let is_own = args.input.paths.is_empty() && args.input.parts.is_none();
+    let policy = PolicyArgs {
+        client_env: args.policy.client_env || is_own,
+        ..args.policy.clone()
+    };
+    let auditor = Auditor::new(resolve_policy(&policy)?)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
     let needs = LogNeeds {
         windows: true,
         ..LogNeeds::default()
     };
-    let (sessions, problems) = with_logs(&args.input, needs, |source| {
-        let run = source.read();
-        let bar = source.session_bar(&run);
-        let (sessions, defects) = run.map_sessions(|view| {
-            bar.inc(1);
-            auditor.audit(view, &prices)
-        });
-        let mut problems = run.problems;
-        problems.extend(defects);
-        problems.extend(source.problems());
-        sort_problems(&mut problems);
-        (sessions, problems)
-    })?;
+    let (sessions, problems, range, newest) = with_logs(
+        args.input.shown_as_table(args.out.shows_table() && args.html.is_none()),
+        needs,
+        |source| {
+            let run = source.read();
+            let bar = source.session_bar(&run);
+            let (sessions, defects) = run.map_sessions(|view| {
+                bar.inc(1);
+                auditor.audit(view, &prices)
+            });
+            let (range, newest) = (run.selection.range, run.newest());
+            let mut problems = run.problems;
+            problems.extend(defects);
+            problems.extend(source.problems());
+            sort_problems(&mut problems);
+            (sessions, problems, range, newest)
+        },
+    )?;
     let options = AuditOptions {
         top: args.top,
-        client_env: args.policy.client_env,
+        client_env: policy.client_env,
         list_problems: args.input.problems,
+        setting_since: range.since.or_else(|| auditor.setting_time()),
+        newest,
     };
-    let view = AuditView::new(options, sessions, auditor.settings(), &problems);
+    let zone = &args.input.selection.timezone;
+    let view = AuditView::new(options, sessions, auditor.settings(), &problems, zone);
     write_output(&args.out, |out, style| view.write(args.out.format, style, out))?;
     if let Some(path) = &args.html {
         let content = PageContent {
@@ -100,8 +118,10 @@ pub(super) fn audit_document(auditor: &Auditor, sessions: Vec<SessionAudit>, pro
         top: 0,
         client_env: false,
         list_problems: true,
+        setting_since: auditor.setting_time(),
+        newest: None,
     };
-    AuditView::new(options, sessions, auditor.settings(), problems).document()
+    AuditView::new(options, sessions, auditor.settings(), problems, &TimeZone::UTC).document()
 }
 
 /// Audits one session after another.
@@ -128,6 +148,13 @@ impl Auditor {
         Some(chosen.settings.clone())
     }
 
+    /// Returns when the setting was last changed: the time of the settings file, if that is where it stands.
+    fn setting_time(&self) -> Option<Time> {
+        let chosen = self.threshold_override.as_ref()?;
+        let is_in_file = |(_, _, origin): &UserSetting| origin.starts_with(SETTINGS_ORIGIN);
+        chosen.settings.iter().all(is_in_file).then(settings_file_time)?
+    }
+
     /// Audits a session.
     pub fn audit(&self, view: &SessionView<'_>, prices: &PriceTable) -> SessionAudit {
         let mut audited = SessionAudit::default();
@@ -148,9 +175,16 @@ impl Auditor {
             if let Some(chosen) = self.threshold_override.as_ref().filter(|_| !trace.is_sidechain) {
                 let (with_setting, _) = policies_and_prices(&chosen.policies, prices, trace);
                 let checked = check_setting(&in_force, &with_setting, &found, &contexts);
-                audited
-                    .checked_settings
-                    .extend(checked.map(|checked| (view.id().to_owned(), checked)));
+                let own_calls = trace
+                    .calls
+                    .iter()
+                    .filter(|call| !call.is_copied && call.time != NO_TIME);
+                let started = own_calls.map(|call| call.time).min();
+                audited.checked_settings.extend(checked.map(|check| CheckedSession {
+                    session: view.id().to_owned(),
+                    started,
+                    check,
+                }));
             }
             let rows = found.into_iter();
             audited

@@ -78,7 +78,7 @@ impl<T> AskResults<T> {
         let reasons = counts.iter().map(|(why, count)| format!("{count} of {all}: {why}"));
         let reasons = reasons.collect::<Vec<_>>().join("\n  ");
         bail!(
-            "some questions have no answer\n  {reasons}\n  hint: what was answered is kept; the same command asks only for the rest"
+            "some questions were not answered\n  {reasons}\n  hint: answers are stored; the same command asks only for the rest"
         )
     }
 }
@@ -94,7 +94,7 @@ pub fn open_model(
 ) -> Result<Option<ModelRunner>> {
     if args.backend == BackendName::Offline {
         if let Some(given) = given.list(MODEL_OPTIONS) {
-            bail!("{given}: about a model, and the offline backend asks none\n  hint: add --backend anthropic");
+            bail!("{given}: the offline backend does not use a model\n  hint: add --backend anthropic");
         }
         return Ok(None);
     }
@@ -164,7 +164,7 @@ fn spending_caps(args: &BackendArgs, has_price: bool) -> Result<SpendingCaps> {
     let is_capped = args.max_calls.is_some() || args.max_tokens.is_some();
     if !has_price && (args.max_cost.is_some() || !is_capped) {
         bail!(
-            "no price is known for {}, so no amount of money can be kept to\n  hint: --model-prices FILE takes a table that has one; or cap the run with --max-calls or --max-tokens instead",
+            "no price is known for {}, so --max-cost cannot be enforced\n  hint: pass a table with its price (--model-prices FILE), or cap the run with --max-calls or --max-tokens",
             args.backend_model
         );
     }
@@ -190,9 +190,7 @@ fn progress_observer(detail: u8, quiet: bool, bar: ProgressBar) -> ModelObserver
     let shown = bar.clone();
     let say = move |text: &str| shown.suspend(|| notice!("{text}"));
     let tell = move |event: ModelEvent<'_>| match event {
-        ModelEvent::Received(bytes) => {
-            bar.set_message(format!("an answer is coming in: {}", format_size(bytes as u64)))
-        }
+        ModelEvent::Received(bytes) => bar.set_message(format!("receiving an answer: {}", format_size(bytes as u64))),
         ModelEvent::Trace(_, text) => say(text),
         ModelEvent::Sent(task, at_try) if detail > 0 => say(&format!("{}: asked, try {at_try}", task.name())),
         ModelEvent::Answered(task, tokens) if detail > 0 => say(&format!(

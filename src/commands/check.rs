@@ -1,4 +1,4 @@
-//! `backcast check`: sessions held against limits, for CI.
+//! `backcast check`: sessions checked against limits, for CI.
 
 mod limits;
 
@@ -35,11 +35,10 @@ use transcript::problem::{Problem, sort_problems};
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Ends with status 1 if a limit is exceeded. Limits come from the command line or from a TOML file (--limits) with the same
-names: `max-cost = 5.0`. Where a cost is limited, a call without a price exceeds `max-unpriced`: what is not known is not
-within a limit.
+names: `max-cost = 5.0`. If a cost is limited, a call without a price exceeds `max-unpriced`, because its cost is not known.
 
 Examples:
-  backcast check --all                                    what there is to limit, measured on your sessions
+  backcast check --all                                    everything that can be limited, measured on your sessions
   backcast check logs/ --max-cost 500 --max-recompactions 100
   backcast check logs/ --last 7 --max-day-cost 80 -f github
   backcast check logs/ --limits limits.toml -f junit -o check.xml
@@ -51,10 +50,10 @@ pub struct CheckArgs {
     /// Limits.
     #[command(flatten)]
     pub limits: LimitArgs,
-    /// File of limits: TOML, a line each. Those of the command line come first.
+    /// File with limits (TOML, one per line). Limits on the command line override it.
     #[arg(long = "limits", value_name = "FILE", help_heading = "Limits")]
     pub file: Option<PathBuf>,
-    /// Show every measure, also those without a limit. Without any limit nothing is judged.
+    /// Show everything that can be limited, with or without a limit. Without limits nothing is judged.
     #[arg(long, help_heading = "Limits")]
     pub all: bool,
     /// Which policy, and the setting whose effect is looked for.
@@ -86,7 +85,9 @@ pub fn run(args: &CheckArgs) -> Result<RunStatus> {
         windows: true,
         ..LogNeeds::default()
     };
-    let (facts, problems) = with_logs(&args.input, needs, |source| collector.collect_facts(&source))?;
+    let (facts, problems) = with_logs(args.input.shown_as_table(args.out.shows_table()), needs, |source| {
+        collector.collect_facts(&source)
+    })?;
     let rows = wanted
         .into_iter()
         .map(|(limit, allowed)| LimitRow::new(limit, allowed, &facts))
@@ -94,6 +95,7 @@ pub fn run(args: &CheckArgs) -> Result<RunStatus> {
     let view = CheckView {
         all: args.all,
         rows: &rows,
+        selection: &facts.selection,
         problems: &problems,
     };
     write_output(&args.out, |out, style| match args.out.format.row_format() {
@@ -121,7 +123,7 @@ fn merge_limits(args: &CheckArgs) -> Result<budget::LimitSet> {
     }
     if given.is_empty() && !args.all {
         bail!(
-            "no limit is set, so there is nothing to check\n  hint: `backcast check --all` shows what can be limited and what your sessions come to; then for instance `backcast check --max-cost 50`"
+            "no limit is set, so there is nothing to check\n  hint: `backcast check --all` shows what can be limited and what your sessions measure; then, for example, `backcast check --max-cost 50`"
         );
     }
     Ok(budget::complete_limits(&given))
@@ -134,7 +136,7 @@ fn limits_to_show(args: &CheckArgs, limits: &budget::LimitSet, has_setting: bool
     let needs_setting = limits.iter().any(|(limit, _)| limit.needs == RequiredData::Setting);
     if needs_setting && !has_setting {
         bail!(
-            "--max-without-effect needs a setting to look for\n  hint: --client-env takes the one of this machine, --set window.percent=70 names one"
+            "--max-without-effect needs a setting\n  hint: --client-env uses the one of this machine, --set window.percent=70 sets one"
         );
     }
     if !args.all {
@@ -227,6 +229,7 @@ impl FactCollector<'_> {
         let total = tally::UsageRow::total(&sessions).sums;
         let days = rows(GroupBy::Day).into_iter().map(|row| (row.key, row.sums.cost));
         BudgetFacts {
+            selection: summary.selection.clone(),
             total,
             days: days.collect(),
             sessions: sessions

@@ -25,15 +25,14 @@ pub struct ConfigArgs {
 /// What `config` does.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Prints the built-in price table, to be completed and given to --prices.
+    /// Prints the built-in price table; complete it and pass it with --prices.
     Prices,
-    /// Prints the policy that the options come to, and the defaults of options that configuration files set, as TOML that
-    /// --policy reads.
+    /// Prints the resulting policy and the option defaults from configuration files, as TOML that --policy reads.
     Show {
         /// Which policy.
         #[command(flatten)]
         policy: PolicyArgs,
-        /// Say beside each value where it comes from.
+        /// Show where each value comes from.
         #[arg(long)]
         origin: bool,
         /// List the presets instead.

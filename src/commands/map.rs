@@ -20,9 +20,9 @@ use transcript::problem::{Problem, sort_problems};
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("target").args(["out", "output"]).required(true)))]
 #[command(after_long_help = "\
-A part holds what commands need of logs, in about a fiftieth of their size: numbers, ids and the titles of sessions, no other
-words. With --texts it also holds the logs themselves, compressed, for commands that read words. It depends on the logs,
-the options and the build alone, so a map that was broken off is simply run again. docs/scale.md has recipes for schedulers.
+A part holds what commands need from the logs, in about a fiftieth of their size: numbers, ids and the titles of sessions, no
+other text. With --texts it also holds the logs themselves, compressed, for commands that read texts. It depends only on the
+logs, the options and the build, so an interrupted map is simply run again. docs/scale.md has recipes for schedulers.
 
 Examples:
   backcast map logs/ --out parts                  one part
@@ -37,7 +37,8 @@ pub struct MapArgs {
     /// that its path falls to.
     #[arg(long, value_name = "I/N", value_parser = Shard::parse, help_heading = "Selection")]
     pub shard: Option<Shard>,
-    /// Put the logs themselves into the part, compressed, for commands that read words (`backcast reduce --help` lists them).
+    /// Also put the logs themselves into the part, compressed, for commands that read texts (`backcast reduce --help` lists
+    /// them).
     #[arg(long, help_heading = "Output")]
     pub texts: bool,
     /// Folder for the part; made if it is missing. The part is named after what is mapped and replaces an earlier one of that
@@ -56,7 +57,7 @@ pub struct MapArgs {
 pub fn run(args: &MapArgs) -> Result<RunStatus> {
     let is_stdout = args.output.as_deref() == Some(Path::new("-"));
     if is_stdout && !args.base64 && is_stdout_terminal() {
-        bail!("a part is not for reading\n  hint: name a file or a folder, or add --base64");
+        bail!("a part is binary and is not printed to a terminal\n  hint: use --output or --out, or add --base64");
     }
     let problems = with_logs(&args.reading, LogNeeds::default(), |source| map_source(args, &source))??;
     Ok(report_problems(&args.reading, &problems))
@@ -111,7 +112,7 @@ pub fn write_file<E: Into<anyhow::Error> + Display>(
     let is_there = path.symlink_metadata().is_ok();
     if is_there && !(path.is_file() && read_head(path, 16).is_ok_and(|head| is_part(&head))) {
         bail!(
-            "{} exists and is no part\n  hint: name another file; only an earlier part is replaced",
+            "{} exists and is not a part\n  hint: use another file; only an earlier part is replaced",
             path.display()
         );
     }

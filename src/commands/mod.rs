@@ -7,6 +7,7 @@ mod backend;
 pub(crate) mod check;
 mod compare;
 pub(crate) mod config;
+pub(crate) mod doctor;
 #[cfg(test)]
 mod documented;
 mod given;
@@ -30,13 +31,15 @@ mod writing;
 
 use crate::cli::backend::BackendName;
 use crate::cli::{Cli, CliCommand};
-use crate::run::forbid_network;
+use crate::run::{NothingFound, forbid_network};
 use ::notes::model::client::{HAS_CLIENT, NO_CLIENT};
 use anyhow::{Result, anyhow, bail};
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, CommandFactory};
 use given::GivenOptions;
 use language::visible::strip_controls;
+use reading::report_problems;
+use terminal::notice;
 
 /// How a command ended, if nothing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,16 +52,31 @@ pub enum RunStatus {
     InputLost,
 }
 
-/// Parses a command line and runs it.
+/// Runs a command. One that finds nothing to show says so in place of its table.
 pub fn run(cli: Cli, matches: &ArgMatches) -> Result<RunStatus> {
     let given = GivenOptions::new(matches);
     check_features(given)?;
+    run_command(cli, given).or_else(|error| match error.downcast::<NothingFound>()? {
+        NothingFound::Selected(nothing) => {
+            if !given.has("quiet") {
+                notice!("{nothing}");
+            }
+            Ok(RunStatus::Done)
+        }
+        NothingFound::NoSession { message, problems } => {
+            report_problems(given, &problems);
+            bail!("{message}")
+        }
+    })
+}
+
+fn run_command(cli: Cli, given: GivenOptions<'_>) -> Result<RunStatus> {
     let Some(command) = cli.command else {
         return overview::run_default();
     };
     // The one guard before everything else: what needs the network is not even opened.
     if cli.offline && command.backend() == Some(BackendName::Anthropic) {
-        bail!("--offline forbids all network, and --backend anthropic needs it\n  hint: leave one of them out");
+        bail!("--offline forbids network access, and --backend anthropic needs it\n  hint: omit one of them");
     }
     if cli.offline {
         forbid_network();
@@ -76,6 +94,7 @@ pub fn run(cli: Cli, matches: &ArgMatches) -> Result<RunStatus> {
         CliCommand::Search(args) => search::run(&args),
         CliCommand::Tune(args) => tune::run(&args),
         CliCommand::Config(args) => config::run(&args),
+        CliCommand::Doctor(args) => doctor::run(&args),
         CliCommand::Synth(args) => synth::run(&args),
         CliCommand::Map(args) => map::run(&args),
         CliCommand::Reduce(args) => reduce::run(&args, cli.offline),
@@ -105,7 +124,7 @@ fn manual_page(path: &[String]) -> Result<Vec<u8>> {
     command.build();
     for word in path {
         let found = command.find_subcommand(word).cloned();
-        command = found.ok_or_else(|| anyhow!("no command is called `{}`", path.join(" ")))?;
+        command = found.ok_or_else(|| anyhow!("there is no command `{}`", path.join(" ")))?;
     }
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page)?;

@@ -34,22 +34,21 @@ as things stand when the session ends. With --gated they stop at the last update
 the window has grown enough (policy values notes.first, notes.growth and notes.calls). They are taken from the session
 itself, without a model: what was asked, changed, run, refused, failed, fixed, committed, decided and answered, in the words
 of the log, secrets masked. Only final states are shown: a failure that a later success closed is not open, a refused call
-did not run. Sub-agents and rewound branches stay out.
+did not run. Sub-agents and rewound branches are left out.
 
-A file that is there already is continued: what somebody wrote into it stays, what they deleted stays away. Summaries and
-histories are written whole; one that somebody changed since is left to them, and named (--problems). --force writes all of
-them anew.
+An existing file is continued: what a person wrote into it stays, what they deleted stays deleted. Summaries and histories are
+written whole; one that was edited since is left alone and reported (--problems). --force writes all of them again.
 
-With --backend anthropic a model writes them, update after update, from what the one before left; headings, limits and the
-messages of the user are kept by the program all the same. Without --history one update stands for several where they fit.
+With --backend anthropic a model writes them, each update based on the previous one; the program still enforces headings, limits
+and the user's messages. Without --history, one update stands for several where they fit.
 
-With --summary there is compact.md beside it: the nine sections that would stand in for the history after a compaction, with
-every message of the user in full.
+With --summary there is also compact.md: the nine sections that would replace the history after a compaction, with every message
+of the user in full.
 
 Examples:
   backcast notes --out notes/                             your own sessions
   backcast notes logs/ --out notes/ --gated               what the live system would have had
-  backcast notes logs/ --out notes/ --history             also how the notes stood after every update
+  backcast notes logs/ --out notes/ --history             also the notes after every update
   backcast notes log.jsonl --out notes/ --summary         also what a compaction now would leave
   backcast notes logs/ --out notes/ --summary --backend anthropic --estimate    what a model would cost
   backcast notes log.jsonl --out notes/ --up-to 0c97beba-bfcb-4f84-9950-e0354bfc808b")]
@@ -57,10 +56,10 @@ pub struct NotesArgs {
     /// Which logs.
     #[command(flatten)]
     pub input: InputArgs,
-    /// Folder for the notes; made if it is missing.
+    /// Folder for the notes; created if missing.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: PathBuf,
-    /// Write the notes after every update, too: session-memory/history/0001.md and so on; with --summary also a summary at
+    /// Also write the notes after every update: session-memory/history/0001.md and so on; with --summary also a summary at
     /// every recorded compaction.
     #[arg(long, help_heading = "Output")]
     pub history: bool,
@@ -70,17 +69,17 @@ pub struct NotesArgs {
     /// The default since notes go to the end of the session.
     #[arg(long, hide = true, conflicts_with = "gated")]
     pub to_end: bool,
-    /// Write the summary of a compaction, too: of what came since the last recorded one.
+    /// Also write the summary of a compaction: of everything since the last recorded one.
     #[arg(long, help_heading = "Output")]
     pub summary: bool,
-    /// Summarise from this message on; earlier ones would stay. Only sessions that have it are looked at. Any record of the
-    /// main conversation will do: one without words of its own (thinking, say) stands for the message beside it.
+    /// Summarize from this message on; earlier ones would stay. Only sessions with that message are read. Any record of the
+    /// main conversation works: one without words of its own (thinking, for example) stands for the message next to it.
     #[arg(long, value_name = "UUID", conflicts_with = "up_to", help_heading = "Output")]
     pub from: Option<String>,
-    /// Summarise up to this message; later ones would stay. As --from.
+    /// Summarize up to this message; later ones would stay. Otherwise like --from.
     #[arg(long, value_name = "UUID", help_heading = "Output")]
     pub up_to: Option<String>,
-    /// What the summary should mind, as it is given with a compaction. Needs --summary, --from or --up-to.
+    /// Instructions for the summary, as a user gives them with `/compact`. Needs --summary, --from or --up-to.
     #[arg(long, value_name = "TEXT", default_value = "", help_heading = "Output")]
     pub instructions: String,
     /// Sections to use instead of the ten: a Markdown file with headings and a description in italics below each.
@@ -91,11 +90,11 @@ pub struct NotesArgs {
     /// `{{current_notes}}` are filled in.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub prompt: Option<PathBuf>,
-    /// Write all notes and summaries of the folder as one HTML page, too. An earlier page of notes is replaced; any other
-    /// file that is there is not, whatever the switches.
+    /// Also write all notes and summaries in the folder as one HTML page. Replaces an earlier page of notes, but never any
+    /// other file.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
-    /// Replace notes that are there instead of continuing them, and summaries that somebody changed.
+    /// Replace existing notes instead of continuing them, and summaries that were edited.
     #[arg(long, help_heading = "Output")]
     pub force: bool,
     /// Which policy.
@@ -134,7 +133,7 @@ pub fn run(args: &NotesArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
         policies.assign("notes.on=true", "backcast notes")?;
     }
     if !args.instructions.is_empty() && !args.wants_summary() {
-        bail!("--instructions is about a summary, and none is asked for\n  hint: add --summary");
+        bail!("--instructions needs --summary, --from or --up-to\n  hint: add --summary");
     }
     let prices = load_prices(args.policy.prices.as_deref())?;
     let read = |path: &Path| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
@@ -144,17 +143,14 @@ pub fn run(args: &NotesArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
         .is_some_and(|text| NotesTemplate::parse(text).sections.is_empty())
     {
         bail!(
-            "the template has no section\n  hint: a section begins with a heading, `# Name`, and a description in italics below"
+            "the template has no section\n  hint: a section starts with a heading, `# Name`, followed by a description in italics"
         );
     }
     let (cache, remembers) = (args.input.cache_dir.as_deref(), !args.input.no_cache);
     let model = open_model(&args.model, given, cache, remembers, args.input.quiet)?;
     let prompt = args.prompt.as_deref().map(read).transpose()?;
     if let Some(path) = args.prompt.as_deref().filter(|_| model.is_none()) {
-        notice!(
-            "{}: has an effect only with a backend that asks a model",
-            path.display()
-        );
+        notice!("{}: has no effect without --backend anthropic", path.display());
     }
     let run = NotesRun {
         args,
@@ -170,7 +166,9 @@ pub fn run(args: &NotesArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
         texts: true,
         ..LogNeeds::default()
     };
-    let outcome = with_logs(&args.input, needs, |source| run.write_notes(&source));
+    let outcome = with_logs(args.input.shown_as_table(args.print.shows_table()), needs, |source| {
+        run.write_notes(&source)
+    });
     if let Some(model) = &model {
         model.print_spending();
     }
@@ -181,12 +179,12 @@ pub fn run(args: &NotesArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
         && outcome.rows.is_empty()
     {
         match outcome.elsewhere {
-            Some(place) => bail!("{uuid} is no part of a main conversation: {place}"),
-            None => bail!("no session has the message {uuid}"),
+            Some(place) => bail!("{uuid} is not part of a main conversation: {place}"),
+            None => bail!("no session contains the message {uuid}"),
         }
     }
     write_output(&args.print, |out, style| {
-        write_list(&outcome.rows, args.print.format, args.print.top, style, out)
+        write_list(&outcome.rows, args.print.format, args.print.top, &args.out, style, out)
     })?;
     if !args.input.quiet {
         for warning in limit_warnings(&outcome.rows) {

@@ -6,7 +6,7 @@ use crate::cli::{CliCommand, DocumentFormat, InputArgs};
 use crate::commands::RunStatus;
 use crate::commands::reading::report_problems_if_asked;
 use crate::commands::writing::{OutputTarget, load_prices, write_output};
-use crate::run::{LogNeeds, summarize, with_logs};
+use crate::run::{LogInput, LogNeeds, summarize, with_logs};
 use crate::views::overview::OverviewView;
 use anyhow::Result;
 use clap::Args;
@@ -23,11 +23,15 @@ use transcript::problem::sort_problems;
 
 Examples:
   backcast                     your own sessions
-  backcast overview corpus     those of a folder")]
+  backcast overview corpus     those of a folder
+  backcast overview --sample   made-up ones")]
 pub struct OverviewArgs {
     /// Which logs.
     #[command(flatten)]
     pub input: InputArgs,
+    /// Show a small made-up sample instead of your sessions. Without a path it is also shown where no logs are found.
+    #[arg(long, conflicts_with = "paths", help_heading = "Reading")]
+    pub sample: bool,
     /// Price table to use instead of the built-in one (JSON).
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub prices: Option<PathBuf>,
@@ -60,16 +64,26 @@ pub fn run_default() -> Result<RunStatus> {
 pub fn run(args: &OverviewArgs) -> Result<RunStatus> {
     let zone = &args.input.selection.timezone;
     let prices = load_prices(args.prices.as_deref())?;
-    let (summary, logs, problems) = with_logs(&args.input, LogNeeds::default(), |source| {
+    let input = LogInput {
+        falls_back_to_sample: args.format == DocumentFormat::Text
+            && args.input.paths.is_empty()
+            && args.input.selection.agent.is_empty(),
+        is_sample: args.sample,
+        ..args.input.shown_as_table(args.format == DocumentFormat::Text)
+    };
+    let (summary, logs, problems, is_sample) = with_logs(input, LogNeeds::default(), |source| {
         let logs = source.logs.len();
         let table = RatioTable::built_in();
         let (mut summary, _) = summarize(source.logs, &source.options, table, false);
         let mut problems = std::mem::take(&mut summary.problems);
         problems.extend(source.problems());
         sort_problems(&mut problems);
-        (summary, logs, problems)
+        (summary, logs, problems, source.is_sample)
     })?;
-    let overview = OverviewView::new(&args.input.paths, &summary, logs, &problems, zone, &prices);
+    let mut overview = OverviewView::new(&args.input.paths, &summary, logs, &problems, zone, &prices);
+    if is_sample {
+        overview.mark_as_sample(args.sample);
+    }
     let format = match args.format {
         DocumentFormat::Text => OutputFormat::Table,
         DocumentFormat::Json => OutputFormat::Json,

@@ -6,11 +6,15 @@ use crate::run::client_home;
 use anyhow::{Context, Result, anyhow};
 use memory::{index, recall};
 use replay::policy::Policy;
-use replay::policy::client_settings::client_switches;
+use replay::policy::client_settings::{ClientSwitch, client_switches};
 use replay::policy::presets::{PolicySet, RECORDED};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Table;
+use transcript::log::Time;
+
+/// The client's settings file in its home.
+const SETTINGS_FILE: &str = "settings.json";
 
 /// Reads the policy: preset or file, then the client's own switches, then what was set by hand.
 pub fn resolve_policy(args: &PolicyArgs) -> Result<PolicySet> {
@@ -40,7 +44,7 @@ pub fn memory_policy(set: &[String]) -> Result<Policy> {
 }
 
 /// The policy of the project, else of the user, else the recorded client's. A file that only sets options is none.
-fn default_policy_name() -> String {
+pub fn default_policy_name() -> String {
     let sets_policy = |path: &&PathBuf| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let table = text.parse::<Table>();
@@ -110,18 +114,34 @@ pub fn joined_projects() -> Result<BTreeMap<String, String>> {
     joined.collect()
 }
 
+/// Returns what the client's environment variables and its settings file set.
+pub fn read_client_switches() -> Result<Vec<ClientSwitch>> {
+    let settings = read_client_settings()?;
+    client_switches(|name| std::env::var(name).ok(), settings.as_ref()).map_err(|reason| anyhow!(reason))
+}
+
 /// The client's environment variables and its settings file.
 fn apply_client_settings(policies: &mut PolicySet) -> Result<()> {
-    let settings = read_client_settings()?;
-    let switches = client_switches(|name| std::env::var(name).ok(), settings.as_ref());
-    for switch in switches.map_err(|reason| anyhow!(reason))? {
+    for switch in read_client_switches()? {
         policies.assign(&format!("{}={}", switch.key, switch.value), &switch.origin)?;
     }
     Ok(())
 }
 
+/// Returns where the client keeps its settings; `None` without a home folder.
+pub fn client_settings_path() -> Option<PathBuf> {
+    client_home().map(|home| home.join(SETTINGS_FILE))
+}
+
+/// Returns when the client's settings file was last changed; `None` if there is none.
+pub fn settings_file_time() -> Option<Time> {
+    let modified = std::fs::metadata(client_settings_path()?).ok()?.modified().ok()?;
+    let since_epoch = modified.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Time::try_from(since_epoch.as_millis()).ok()
+}
+
 fn read_client_settings() -> Result<Option<serde_json::Value>> {
-    let Some(path) = client_home().map(|home| home.join("settings.json")) else {
+    let Some(path) = client_settings_path() else {
         return Ok(None);
     };
     match std::fs::read(&path) {

@@ -2,6 +2,7 @@
 
 use crate::cli::{InputArgs, ReadingArgs, SelectionArgs};
 use crate::commands::RunStatus;
+use crate::commands::given::GivenOptions;
 use crate::commands::terminal::notice;
 use crate::run::{LogInput, SelectionQuery, resolve_cache_folder};
 use crate::views::problem_counts;
@@ -35,6 +36,13 @@ impl From<&InputArgs> for LogInput {
             selection: SelectionQuery::from(&args.selection),
             ..input
         }
+    }
+}
+
+impl InputArgs {
+    /// Returns what is read for a command that prints a table, or something for programs.
+    pub fn shown_as_table(&self, shows_table: bool) -> LogInput {
+        LogInput::from(self).shown_as_table(shows_table)
     }
 }
 
@@ -85,6 +93,17 @@ impl From<&ReadingArgs> for ProblemOptions {
     }
 }
 
+impl From<GivenOptions<'_>> for ProblemOptions {
+    fn from(given: GivenOptions<'_>) -> ProblemOptions {
+        ProblemOptions {
+            list: given.has("problems"),
+            annotate: given.has("annotate"),
+            strict: given.has("strict"),
+            quiet: given.has("quiet"),
+        }
+    }
+}
+
 /// Most problems that `--problems` and `--annotate` list.
 const MAX_LISTED: usize = 1000;
 
@@ -106,7 +125,7 @@ pub fn report_problems(options: impl Into<ProblemOptions>, problems: &[Problem])
         }
         let left = problems.iter().skip(MAX_LISTED).map(Problem::count).sum::<u64>();
         if left > 0 {
-            notice!("{left} more problems are not listed; name fewer logs to see them");
+            notice!("{left} more problems are not listed; pass fewer logs to see them");
         }
     } else if !options.quiet && problems.iter().any(|problem| problem.kind.is_loss()) {
         let lost = problems.iter().filter(|problem| problem.kind.is_loss());

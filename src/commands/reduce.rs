@@ -89,9 +89,8 @@ fn long_help() -> String {
     });
     format!(
         "\
-The output is byte for byte that of the command on the logs themselves, wherever these are. The options of reading (--io,
---max-line, --follow-links, --no-cache) belong to `map`. A part of another build, a damaged one, and a set of parts that lacks
-some are refused.
+The output is byte for byte that of the command on the logs themselves. Options about reading (--io, --max-line, --follow-links,
+--no-cache) belong to `map`. Parts of another build, damaged parts and incomplete sets are refused.
 
 It runs {}. Parts with texts (`map --texts`) are needed for {}.
 
@@ -130,7 +129,7 @@ pub fn run(args: &ReduceArgs, is_offline: bool) -> Result<RunStatus> {
     };
     if let Some(given) = GivenOptions::new(&matches).list(&MAP_OPTIONS) {
         let given = given.replace("--paths", "paths of logs");
-        bail!("{given}: the parts decide that\n  hint: give it to `backcast map`");
+        bail!("{given}: this was decided when the parts were made\n  hint: pass it to `backcast map`");
     }
     let parts = PartSet::open(&read_path_lists(&args.parts)?)?;
     input.reading.paths = parts.roots().to_vec();

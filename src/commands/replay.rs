@@ -1,6 +1,7 @@
 //! `backcast replay`: sessions run through a policy.
 
 mod consumer;
+mod explain;
 mod files;
 
 pub(super) use consumer::{ReplayConsumer, ReplayWants, SessionReplayOutput};
@@ -29,22 +30,22 @@ use transcript::problem::{Problem, sort_problems};
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The policy acts: it clears, compacts and restores, and recorded messages are taken as they came. As long as it does what the
-recorded client did, recorded sizes are used; after that, the window is made of the sizes of its blocks. The replay is
+The policy acts: it clears, compacts and restores; the messages are as recorded. As long as it does what the recorded client
+did, recorded sizes are used; after that, the window is the sum of its blocks. The replay is
 open-loop: what an agent would have done after losing something is not simulated.
 
---format json prints the summary, and row formats a row a session. With --compare, --top is about its lists together.
+--format json prints the summary; csv, jsonl and parquet print a row per session. With --compare, --top limits its lists together.
 
 With --out, the folder gets sessions.csv, rounds.csv (or .parquet), boundaries.jsonl, summary.json and manifest.json; with
 --working-set, --compare or --html also misses.jsonl, with --events events.jsonl, and with --compare compare.csv and
-compare.json, while the other files are about the first policy. --force takes the files of an earlier run away, as far as
-its manifest lists them.
+compare.json; the other files are about the first policy. --force removes the files of an earlier run that its manifest lists.
 
 Examples:
   backcast replay corpus                                    what the recorded policy does
   backcast replay logs/ --policy article --out reports/run  all rows, for other programs
   backcast replay logs/ --set window.percent=60             a lower threshold
   backcast replay logs/ --compare never                     what compaction saves and loses
+  backcast replay logs/ --explain 7ff477a9                  what one session lost, line by line
   backcast replay logs/ --html run.html                     every session drawn, on one page
   backcast replay logs/ --policy article --with-text        what real notes and summaries would carry over")]
 #[command(mut_arg("top", |arg| arg.default_value("10")))]
@@ -55,25 +56,32 @@ pub struct ReplayArgs {
     /// Which policy.
     #[command(flatten)]
     pub policy: PolicyArgs,
-    /// Hold a second policy against the first, on the same sessions: a preset or a file, as for --policy. Implies
-    /// --working-set.
+    /// Compare a second policy with the first on the same sessions: a preset or a file, as for --policy. Implies --working-set.
     #[arg(long, value_name = "NAME|FILE", help_heading = "Policy")]
     pub compare: Option<String>,
-    /// Sets one value of the second policy; may be given several times.
+    /// Set one value of the second policy; repeatable.
     #[arg(long, value_name = "KEY=VALUE", requires = "compare", help_heading = "Policy")]
     pub compare_set: Vec<String>,
-    /// Look whether what was used again was still in the window: hits, misses, reads of what had been dropped. --compare and
-    /// --html imply it.
+    /// Check whether the window still held what was used again: hits, misses, repeated reads. --compare and --html imply it.
     #[arg(long, help_heading = "Output")]
     pub working_set: bool,
-    /// Put real texts into the boundaries: the notes as they stand there, or an offline summary. Sizes are theirs, and what
-    /// the rest of the session needed and they do not carry is counted. Sub-agents keep assumed sizes.
+    /// Use real texts at compactions: the notes at that point, or an offline summary. Their sizes count, and so does what the
+    /// rest of the session needed that they lack. Sub-agents keep assumed sizes.
     #[arg(long, conflicts_with = "compare", help_heading = "Output")]
     pub with_text: bool,
-    /// Write every event to events.jsonl, too.
+    /// List the misses of one session instead: the file, the lines that were gone, the call that needed them, and when they
+    /// were dropped. The beginning of its id is enough, or a part of its title.
+    #[arg(
+        long,
+        value_name = "SESSION",
+        conflicts_with_all = ["compare", "with_text", "events", "out", "html"],
+        help_heading = "Output"
+    )]
+    pub explain: Option<String>,
+    /// Also write every event to events.jsonl.
     #[arg(long, requires = "out", help_heading = "Output")]
     pub events: bool,
-    /// Folder for the files of the run; made if it is missing.
+    /// Folder for the files of the run; created if missing.
     #[arg(long, value_name = "DIR", group = "files", help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// The HTML page.
@@ -95,6 +103,11 @@ pub struct ReplayArgs {
 }
 
 impl ReplayArgs {
+    /// Whether a table is printed, and no file is written.
+    fn shows_table_only(&self) -> bool {
+        self.print.shows_table() && self.out.is_none() && self.page.html.is_none()
+    }
+
     /// Whether hits and misses are wanted.
     pub fn wants_working_set(&self) -> bool {
         self.working_set || self.compare.is_some() || self.page.html.is_some()
@@ -105,6 +118,10 @@ impl ReplayArgs {
 pub fn run(args: &ReplayArgs) -> Result<RunStatus> {
     let policies = resolve_policy(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
+    if let Some(wanted) = &args.explain {
+        explain::check_format(&args.print)?;
+        return explain::explain_session(args, wanted, &policies, &prices);
+    }
     let compare = Comparison::new(args, &policies)?;
     let files = args
         .out
@@ -125,7 +142,9 @@ pub fn run(args: &ReplayArgs) -> Result<RunStatus> {
         compare: compare.as_ref(),
         files: files.as_ref(),
     };
-    let mut outcome = with_logs(&args.input, needs, |source| run.replay(&source))??;
+    let mut outcome = with_logs(args.input.shown_as_table(args.shows_table_only()), needs, |source| {
+        run.replay(&source)
+    })??;
     if let Some(files) = &files {
         files.write_files(&outcome, &policies, compare.as_ref(), args)?;
     }
@@ -186,6 +205,7 @@ impl ReplayRun<'_> {
         };
         let bar = source.session_bar(&run);
         let mut outcome = ReplayOutcome::new(run.log_count(), consumer.summary);
+        outcome.selection.clone_from(&run.selection.label);
         let replay = |view: &SessionView<'_>| consumer.replay(view);
         let defects = match self.files {
             None => run.stream_sessions(replay, |done| {
@@ -259,6 +279,7 @@ impl ReplayOutcome {
             names: &compare.names,
             rows: &self.comparisons,
             logs: self.logs,
+            selection: &self.selection,
             top,
         }
     }

@@ -144,7 +144,7 @@ impl<'a> ChainTexts<'a> {
         let floor = before.map_or(0, |before| before.preserved.start.min(before.end));
         let kept = self.messages_in(&boundary.kept);
         let end = self.messages_in(&(0..end)).end;
-        // What is kept lies at the end, or at the start where only later messages are summarised.
+        // What is kept lies at the end, or at the start where only later messages are summarized.
         let replaced = match boundary.kept.is_empty() {
             true => floor..end,
             false if kept.end >= end => floor..kept.start.max(floor),
@@ -284,7 +284,7 @@ impl BoundaryTextWriter for ChainTexts<'_> {
     fn summarize(&self, items: Range<u32>, cause: CompactionCause) -> Option<u64> {
         let range = self.messages_in(&items);
         let mut state = self.state.borrow_mut();
-        // The text of the boundary before is part of what is summarised, as a recorded summary would be.
+        // The text of the boundary before is part of what is summarized, as a recorded summary would be.
         let before = state.boundaries.last().map(|placed| placed.text.clone());
         let first = before.map(|text| summary_message(&text));
         let mut material = self.conversation.to_material(range);

@@ -156,7 +156,7 @@ fn reject_ignored_input(
     let policy = given.list(&["policy", "set", "window", "client-env", "prices"]);
     if let Some(given) = policy {
         bail!(
-            "{given}: only logs are replayed, and {} holds results that are shown as they are\n  hint: leave it out, or give it to the command that makes the results",
+            "{given}: {} holds results, which are shown as they are, not logs\n  hint: omit it, or pass it to the command that produces the results",
             path_names(paths)
         );
     }

@@ -22,9 +22,9 @@ use transcript::problem::Problem;
 /// Arguments of `search`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Memories that fit come first, then messages of past sessions: what people wrote and what the model answered. Words are found
-by their stems, rarer ones count more, and so do words of the query that stand next to each other. Copies of a message in
-resumed sessions are shown once. Secrets are masked.
+Matching memories come first, then messages of past sessions: what people wrote and what the model answered. Words are matched by
+their stems; rare words and adjacent query words count more. Copies of a message in resumed sessions are shown once. Secrets are
+masked.
 
 Examples:
   backcast search \"connection pool size\"               in the memory of this project and all sessions
@@ -40,13 +40,13 @@ pub struct SearchArgs {
     /// Which directory.
     #[command(flatten)]
     pub dir: DirArgs,
-    /// Look only there.
+    /// Search only there.
     #[arg(long, value_enum, value_name = "WHERE", help_heading = "Selection")]
     pub only: Option<SearchTarget>,
-    /// Most memories in the answer.
+    /// Maximum number of memories.
     #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Selection")]
     pub memories: usize,
-    /// Most messages in the answer.
+    /// Maximum number of messages.
     #[arg(
         long,
         short = 'n',
@@ -55,7 +55,7 @@ pub struct SearchArgs {
         help_heading = "Selection"
     )]
     pub most: usize,
-    /// Look in what tools answered, too.
+    /// Also search tool results.
     #[arg(long, help_heading = "Selection")]
     pub results: bool,
     /// How it is printed.
@@ -84,7 +84,7 @@ pub fn run(args: &SearchArgs) -> Result<RunStatus> {
     let terms = SearchTerms::parse(&args.query);
     if terms.is_empty() {
         bail!(
-            "{:?} has no word to look for\n  hint: words such as \"the\" or \"what\" say nothing alone",
+            "{:?} contains no word to search for\n  hint: words such as \"the\" or \"what\" alone are not enough",
             args.query
         );
     }

@@ -20,9 +20,9 @@ use transcript::problem::sort_problems;
 /// Arguments of `stats`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Every API call counts once: lines of one response, copies in resumed and forked sessions and sub-agents' replays are told
-apart by message and request id, and the most complete telling counts. Sub-agents are included. Calls that only a progress
-record shows (their own logs are gone) are reported beside the totals, not in them.
+Every API call counts once: backcast recognizes the lines of one response, copies in resumed and forked sessions, and replays by
+sub-agents by their message and request ids, and counts the most complete record. Sub-agents are included. Calls that only
+progress records show (their own logs are gone) are reported separately, not in the totals.
 
 Token counts of calls are as recorded. Sizes in the ledger (what filled the window) are recorded, calibrated from the
 difference between two recorded windows, or estimated; the shares are shown.
@@ -40,27 +40,27 @@ pub struct StatsArgs {
     /// Which logs.
     #[command(flatten)]
     pub input: InputArgs,
-    /// What rows are grouped by.
+    /// Group rows by this.
     #[arg(long, value_enum, default_value_t, value_name = "KEY", help_heading = "Selection")]
     pub by: GroupBy,
     /// Show sub-agents in rows of their own.
     #[arg(long, help_heading = "Selection")]
     pub subagents: bool,
-    /// Most rows of the table, of which the costliest are kept (the largest by tool); 0 for all. Other formats have all rows
-    /// [default: 20; all days, weeks and months].
+    /// Rows in the table: the costliest, or the largest by tool; 0 for all. Other formats have all rows [default: 20; all days,
+    /// weeks and months].
     #[arg(long, value_name = "N", help_heading = "Output")]
     pub top: Option<usize>,
     /// Split every row by model.
     #[arg(long, help_heading = "Output")]
     pub breakdown: bool,
-    /// Show what filled the window, too: tokens by category, tool and kind of attachment.
+    /// Also show what filled the window: tokens by category, tool and kind of attachment.
     #[arg(long, help_heading = "Output")]
     pub ledger: bool,
-    /// Price table to use instead of the built-in one (JSON; `backcast stats -f json` names the one in use).
+    /// Price table to use instead of the built-in one (JSON; `backcast config prices` prints that).
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub prices: Option<PathBuf>,
-    /// Show how well sizes are estimated: every round predicted from the one before. Formats of rows alone (jsonl, csv,
-    /// parquet) have these rows instead.
+    /// Show how accurate the size estimates are: every round predicted from the one before. jsonl, csv and parquet print these
+    /// rows instead.
     #[arg(long, help_heading = "Output")]
     pub quality: bool,
     /// How results are written.
@@ -72,14 +72,16 @@ pub struct StatsArgs {
 pub fn run(args: &StatsArgs) -> Result<RunStatus> {
     if args.by == GroupBy::Tool && (args.subagents || args.breakdown) {
         let option = if args.subagents { "--subagents" } else { "--breakdown" };
-        bail!("{option} does not go with --by tool: tools are counted over all agents and models together");
+        bail!("{option} cannot be used with --by tool: tools are counted over all agents and models");
     }
     let prices = load_prices(args.prices.as_deref())?;
     let needs = LogNeeds {
         line_hashes: args.quality,
         ..LogNeeds::default()
     };
-    let stats = with_logs(&args.input, needs, |source| StatsResult::read(&source, args.quality))?;
+    let stats = with_logs(args.input.shown_as_table(args.out.shows_table()), needs, |source| {
+        StatsResult::read(&source, args.quality)
+    })?;
     let options = StatsOptions {
         by: args.by,
         subagents: args.subagents,

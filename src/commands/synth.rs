@@ -20,7 +20,7 @@ pub struct SynthArgs {
 /// What `synth` writes.
 #[derive(Debug, Subcommand)]
 pub enum SynthCommand {
-    /// A corpus of a given size, as the client would have left it, with the truth about it in `expected.json`.
+    /// A corpus of a given size, laid out as the client would, with the expected results in `expected.json`.
     Bulk {
         /// Folder to write to; must be empty or missing.
         #[arg(long, value_name = "DIR")]
@@ -38,7 +38,7 @@ pub enum SynthCommand {
         #[arg(long, default_value_t = 0.0, value_parser = parse_share, value_name = "SHARE")]
         corruption: f64,
     },
-    /// The bundled cases, one folder each, with the truth about each in its `expected.json`.
+    /// The bundled cases, one folder each, with the expected results in `expected.json`.
     Corpus {
         /// Folder to write to; must be empty or missing.
         #[arg(long, value_name = "DIR", required_unless_present = "list")]
@@ -91,7 +91,7 @@ pub fn run(args: &SynthArgs) -> Result<RunStatus> {
 fn prepare_empty_folder(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     if std::fs::read_dir(folder)?.next().is_some() {
-        bail!("{} is not empty\n  hint: name a new folder", folder.display());
+        bail!("{} is not empty\n  hint: use a new folder", folder.display());
     }
     Ok(())
 }

@@ -26,15 +26,16 @@ use table::{atomic, write_json};
 /// Arguments of `tune`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Thresholds are tried in tokens, on your own sessions. Sessions with different windows are compared apart.
+Thresholds are in tokens. Sessions with different windows are compared separately.
 
-The verdict comes first. `Set` needs all of this: choosing on some sessions saves on others, in most folds, with an interval
-clear of zero and by more than the cost model errs; the point is not the lowest that can be tried, its neighbors save too, it
-blocks no session, no single session decides, the same choice wins from the measured price of a miss to --miss-cost, a saving
-is left if sessions get longer as in published runs, and the client has a setting for it. Otherwise the reason is printed.
+The verdict comes first. It is `Set` only if all of this holds: the choice saves on held-out sessions in most folds, with an
+interval above zero and by more than the cost model's error; the point is not the lowest that can be tried; its neighbors save,
+too; it blocks no session; no single session decides; the same choice wins at every price from the measured cost of a miss to
+--miss-cost; it still saves if sessions get longer, as they did in published runs; and the client has a setting for it. Otherwise
+the reason is printed.
 
-A miss is an edit of lines that are no longer in the window. What one is worth only you can say: --miss-cost, and the list
-of prices at which the choice flips.
+A miss is an edit of lines that are no longer in the window. Only you can say what a miss costs you: --miss-cost sets it, and the
+output lists the prices at which the choice changes.
 
 Examples:
   backcast tune                                  thresholds in tokens, on your own sessions
@@ -49,35 +50,35 @@ pub struct TuneArgs {
     /// The present policy: what others are compared with, and differ from.
     #[command(flatten)]
     pub policy: PolicyArgs,
-    /// Values of a key to try: `key=a,b,c` or `key=lo..hi:step`; several are combined [default: thresholds in tokens, for
-    /// each window from 60,000 to what it allows, and lower if the best is the lowest].
+    /// Values of a key to try: `key=a,b,c` or `key=lo..hi:step`; several are combined [default: thresholds from 60,000 tokens
+    /// to what each window allows, and lower if the lowest is the best].
     #[arg(long, value_name = "KEY=VALUES", help_heading = "Search")]
     pub vary: Vec<String>,
-    /// Tokens between two thresholds of the default sweep; half of it where most sessions end, five times above 200,000.
+    /// Tokens between two thresholds of the default sweep; half of that where most sessions end, five times that above 200,000.
     #[arg(long, default_value_t = DEFAULT_STEP, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1_000..=100_000), conflicts_with = "vary", help_heading = "Search")]
     pub step: u64,
     /// How the combinations are searched.
     #[arg(long, value_enum, default_value_t, value_name = "HOW", help_heading = "Search")]
     pub search: SearchArg,
-    /// Policies of a random search [default: 100].
+    /// Number of policies in a random search [default: 100].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Search")]
     pub points: Option<u64>,
-    /// Most policies of other searches.
+    /// Maximum number of policies in other searches.
     #[arg(long, default_value_t = 5000, value_name = "N", help_heading = "Search")]
     pub max_points: u64,
-    /// What a miss is worth in dollars.
+    /// Assumed cost of a miss in dollars.
     #[arg(long, default_value_t = DEFAULT_MISS_COST, value_name = "USD", value_parser = parse_miss_cost, help_heading = "Search")]
     pub miss_cost: f64,
     /// Same seed, same result.
     #[arg(long, default_value_t = DEFAULT_SEED, value_name = "N", help_heading = "Search")]
     pub seed: u64,
-    /// Parts that sessions are split into, to choose on some and test on others; at most one a session [default: 5].
+    /// Number of folds for cross-validation; at most the number of sessions [default: 5].
     #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(2..), help_heading = "Search")]
     pub folds: Option<usize>,
-    /// Resamples for intervals, at least 100: with fewer there is no telling where 95 % lie.
+    /// Bootstrap resamples for the 95 % intervals, at least 100.
     #[arg(long, default_value_t = DEFAULT_RESAMPLES, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(100..), help_heading = "Search")]
     pub resamples: usize,
-    /// Folder for points.csv, front.csv, recommendation.json and scores, from which a run that was broken off goes on.
+    /// Folder for points.csv, front.csv, recommendation.json and scores. An interrupted run resumes from it.
     #[arg(long, value_name = "DIR", group = "files", help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// What happened under settings that were tried: a CSV file with the columns session, solved (or reward, or merged) and,
@@ -202,6 +203,13 @@ pub(super) fn sweep_usual_thresholds(
     tuner.sweep(run, source)
 }
 
+impl TuneArgs {
+    /// Whether a table is printed, and no file is written.
+    fn shows_table_only(&self) -> bool {
+        self.print.shows_table() && self.out.is_none() && self.page.html.is_none()
+    }
+}
+
 /// Sweeps, judges and writes the result.
 pub fn run(args: &TuneArgs) -> Result<RunStatus> {
     let base = resolve_policy(&args.policy)?;
@@ -229,7 +237,9 @@ pub fn run(args: &TuneArgs) -> Result<RunStatus> {
         windows: true,
         ..LogNeeds::default()
     };
-    let result = with_logs(&args.input, needs, |source| tuner.tune(&source))??;
+    let result = with_logs(args.input.shown_as_table(args.shows_table_only()), needs, |source| {
+        tuner.tune(&source)
+    })??;
     if let Some(folder) = &folder {
         result.write_files(folder, args)?;
     }
@@ -250,7 +260,7 @@ pub fn run(args: &TuneArgs) -> Result<RunStatus> {
 /// Returns the points that --vary asks for; `None` for the default sweep.
 fn varied_points(args: &TuneArgs) -> Result<Option<Vec<SweepPoint>>> {
     if args.points.is_some() && args.search != SearchArg::Random {
-        bail!("--points is about a random search\n  hint: add --search random, or leave --points out");
+        bail!("--points needs --search random\n  hint: add that, or omit --points");
     }
     if args.vary.is_empty() {
         if args.search == SearchArg::Random {

@@ -23,16 +23,16 @@ use transcript::problem::{Problem, ProblemKind, sort_problems};
 /// Arguments of `validate`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Every session is replayed with the policy of the client version that made it, following the record, and the policy says
-before every call whether it is due. A recorded automatic compaction is exact if the policy is due there and was not
-before. What the log does not hold (the last message was never written, the window is not known) is undecidable and counts
+Every session is replayed with the policy of the client version that made it. Before every call the policy predicts whether a
+compaction is due. A recorded automatic compaction is exact if the policy predicts it at the same call and not earlier. Where the
+log lacks what is needed (the last message was never written, the window is not known), the case cannot be decided and counts
 neither way.
 
 Examples:
-  backcast validate logs/                      how well the recorded client is modelled
+  backcast validate logs/                      how well the recorded client is modeled
   backcast validate logs/ --explain 7ff477a9   the boundaries of one session, step by step
   backcast validate logs/ -f json              everything, for other programs
-  backcast validate logs/ -f junit -o v.xml    a test a boundary, for CI systems")]
+  backcast validate logs/ -f junit -o v.xml    one test per compaction, for CI systems")]
 pub struct ValidateArgs {
     /// Which logs.
     #[command(flatten)]
@@ -40,15 +40,15 @@ pub struct ValidateArgs {
     /// Which policy.
     #[command(flatten)]
     pub policy: PolicyArgs,
-    /// Say, too, how well hits and misses predict what agents do: the first edit of a file after a boundary, and whether a
-    /// read came first.
+    /// Also show how well hits and misses predict what agents do: whether a read came before the first edit of a file after a
+    /// compaction.
     #[arg(long, help_heading = "Output")]
     pub working_set: bool,
     /// A prediction this many calls off still counts as `within`.
     #[arg(long, value_name = "CALLS", default_value_t = 3, help_heading = "Output")]
     pub within: u64,
-    /// Walk through the boundaries of one session step by step, so that they can be checked by hand. The beginning of its
-    /// id is enough. A text for people, in no other format.
+    /// Explain the compactions of one session step by step, so that they can be checked by hand. The beginning of its id is
+    /// enough. Prints text only.
     #[arg(long, value_name = "SESSION", help_heading = "Output")]
     pub explain: Option<String>,
     /// How results are written.
@@ -59,7 +59,7 @@ pub struct ValidateArgs {
 /// Runs it.
 pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
     if args.explain.is_some() && args.out.format != CheckFormat::Table {
-        bail!("--explain prints a text for people, and --format is about the table\n  hint: leave one of them out");
+        bail!("--explain prints text only and cannot be used with --format\n  hint: omit one of them");
     }
     let policies = resolve_policy(&args.policy)?;
     let prices = load_prices(args.policy.prices.as_deref())?;
@@ -68,18 +68,19 @@ pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
         windows: true,
         ..LogNeeds::default()
     };
-    let (sessions, problems) = with_logs(&args.input, needs, |source| {
-        let run = source.read();
-        let bar = source.session_bar(&run);
-        let (sessions, defects) = run.map_sessions(|view| {
-            bar.inc(1);
-            SessionValidation::new(view, &policies, &prices, args.explain.as_deref(), args.working_set)
-        });
-        let mut problems = run.problems;
-        problems.extend(defects);
-        problems.extend(source.problems());
-        (sessions, problems)
-    })?;
+    let (sessions, problems, selection) =
+        with_logs(args.input.shown_as_table(args.out.shows_table()), needs, |source| {
+            let run = source.read();
+            let bar = source.session_bar(&run);
+            let (sessions, defects) = run.map_sessions(|view| {
+                bar.inc(1);
+                SessionValidation::new(view, &policies, &prices, args.explain.as_deref(), args.working_set)
+            });
+            let mut problems = run.problems;
+            problems.extend(defects);
+            problems.extend(source.problems());
+            (sessions, problems, run.selection.label)
+        })?;
     let mut problems = problems;
     problems.extend(sessions.iter().flat_map(|session| session.problems.iter().cloned()));
     sort_problems(&mut problems);
@@ -87,7 +88,7 @@ pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
         explain_session(args, &sessions, wanted)?;
         return Ok(report_problems(&args.input, &problems));
     }
-    let report = ValidationReport::new(&sessions, &policies, &problems, args.within);
+    let report = ValidationReport::new(&sessions, &policies, &problems, args.within, &selection);
     write_output(&args.out, |out, style| match args.out.format.row_format() {
         Some(format) => report.write(format, style, out),
         None if args.out.format == CheckFormat::Github => out.write_all(report.annotations().as_bytes()),

@@ -45,7 +45,7 @@ pub fn ensure_absent_or_page(path: &Path, name: &str) -> Result<()> {
     let is_page = || read_head(path, ENOUGH).is_ok_and(|head| is_page_of(&String::from_utf8_lossy(&head), name));
     if path.exists() && !(path.is_file() && is_page()) {
         bail!(
-            "{} exists and is no page of {name}\n  hint: name another file; only an earlier page is replaced",
+            "{} exists and is not a page of {name}\n  hint: use another file; only an earlier page is replaced",
             path.display()
         );
     }
@@ -57,12 +57,12 @@ pub fn write_page(path: &Path, force: bool, is_quiet: bool, content: PageContent
     let text = render_page(content);
     atomic::write(path, force, text.as_bytes())?;
     if !is_quiet {
-        notice!("{}: a page of {}", path.display(), format_size(text.len() as u64));
+        notice!("{}: wrote a page of {}", path.display(), format_size(text.len() as u64));
     }
     Ok(())
 }
 
-/// Whether a file that is there is somebody's session log, not rows that were written here.
+/// Whether an existing file is a session log, and not rows that backcast wrote.
 fn is_session_log(path: &Path) -> bool {
     match Compression::from_path(path) {
         None => false,
@@ -142,7 +142,10 @@ pub fn write_output<'a>(
     };
     if let Some(path) = path {
         if is_session_log(path) {
-            bail!("{} looks like a session log, which is never replaced", path.display());
+            bail!(
+                "{} looks like a session log; backcast never replaces one",
+                path.display()
+            );
         }
         return Ok(atomic::write_with(path, force, |out| {
             let style = TableStyle {
@@ -154,7 +157,7 @@ pub fn write_output<'a>(
     }
     let is_terminal = is_stdout_terminal();
     if format.is_binary() && is_terminal {
-        bail!("{format:?} is binary: name a file with --output");
+        bail!("{format:?} is binary: write it to a file with --output");
     }
     Ok(write_stdout(|out| fitted(out, table_style(is_terminal)))?)
 }
@@ -200,7 +203,7 @@ fn table_style(is_terminal: bool) -> TableStyle {
     }
 }
 
-/// Whether to colour, by what terminals and people usually say: `NO_COLOR` has the last word, `CLICOLOR_FORCE` the one
+/// Whether to use color, by what terminals and people usually say: `NO_COLOR` has the last word, `CLICOLOR_FORCE` the one
 /// before; else only a terminal that can, and where `CLICOLOR` is not 0.
 fn wants_color(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
@@ -219,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_where_they_are_wanted() {
+    fn colors_where_they_are_wanted() {
         let check = |is_terminal: bool, set: &[(&str, &str)]| {
             wants_color(is_terminal, |name| {
                 let found = set.iter().find(|(known, _)| *known == name);

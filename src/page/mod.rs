@@ -128,7 +128,7 @@ pub struct AbsentView {
 /// Everything that a page can show. What is empty has no place on it.
 #[derive(Debug, Default)]
 pub struct PageContent {
-    /// What it is about.
+    /// What to look for.
     pub name: String,
     /// Recorded usage, see [`overview`].
     pub overview: Option<Json>,

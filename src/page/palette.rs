@@ -1,12 +1,12 @@
-//! Whether layers that lie on each other can be told apart by everybody: colours of the style sheet, seen with each kind of
-//! colour blindness (Machado, Oliveira and Fernandes 2009, full strength), in light and dark.
+//! Whether layers that lie on each other can be told apart by all readers: colors of the style sheet, seen with each kind of
+//! color blindness (Machado, Oliveira and Fernandes 2009, full strength), in light and dark.
 
 use crate::page::{SCRIPTS, STYLE};
 
 type ColorVector = [f64; 3];
 
 const VISION_MATRICES: [(&str, [ColorVector; 3]); 4] = [
-    ("all colours", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+    ("all colors", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     (
         "no red",
         [
@@ -48,19 +48,19 @@ fn linear_rgb(hex: &str) -> ColorVector {
     })
 }
 
-fn multiply(matrix: &[ColorVector; 3], colour: ColorVector) -> ColorVector {
-    matrix.map(|row| std::iter::zip(row, colour).map(|(a, b)| a * b).sum())
+fn multiply(matrix: &[ColorVector; 3], color: ColorVector) -> ColorVector {
+    matrix.map(|row| std::iter::zip(row, color).map(|(a, b)| a * b).sum())
 }
 
 /// CIE Lab.
-fn to_lab(colour: ColorVector) -> ColorVector {
+fn to_lab(color: ColorVector) -> ColorVector {
     let xyz = multiply(
         &[
             [0.4124, 0.3576, 0.1805],
             [0.2126, 0.7152, 0.0722],
             [0.0193, 0.1192, 0.9505],
         ],
-        colour.map(|part| part.clamp(0.0, 1.0)),
+        color.map(|part| part.clamp(0.0, 1.0)),
     );
     let [x, y, z] = [xyz[0] / 0.95047, xyz[1], xyz[2] / 1.08883].map(|part| {
         if part > 0.008856 {
@@ -93,7 +93,7 @@ fn layer_colors(layer: &str) -> [String; 2] {
 }
 
 #[test]
-fn layers_that_touch_can_be_told_apart_by_everybody() {
+fn layers_that_touch_can_be_told_apart_by_all_readers() {
     let layers = layers();
     assert_eq!(layers.len(), 12);
     for pair in layers.windows(2) {

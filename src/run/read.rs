@@ -9,9 +9,10 @@ use crate::run::parts::{PartLog, PartSet};
 use crate::run::selection::SelectionQuery;
 use crate::run::source::MessageFilter;
 use crate::run::split::empty_log;
+use crate::run::trail::ReadTrail;
 use crate::usage::session::SessionReport;
 use std::io;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use table::store::SEAL_BYTES;
 use transcript::build::LogBuffers;
@@ -49,8 +50,8 @@ pub struct ReadOptions<'a> {
     pub selection: Option<&'a SelectionQuery>,
     /// Which messages count, where messages are read; all of them if `None`.
     pub messages: Option<&'a MessageFilter>,
-    /// Takes the time of the newest record.
-    pub newest: Option<&'a AtomicI64>,
+    /// Takes note of what was read.
+    pub trail: Option<&'a ReadTrail>,
     /// Called with the number of bytes that were read since the last call.
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -66,7 +67,7 @@ impl Default for ReadOptions<'_> {
             with_content_hashes: false,
             selection: None,
             messages: None,
-            newest: None,
+            trail: None,
             progress: &|_| (),
         }
     }

@@ -224,7 +224,7 @@ impl SelectionQuery {
             if let (Some(since), Some(until)) = (range.since, range.until)
                 && since >= until
             {
-                bail!("--since must lie before --until");
+                bail!("--since must be before --until");
             }
         }
         Ok(())

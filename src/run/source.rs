@@ -10,18 +10,19 @@ use crate::run::progress::{progress_bar, progress_with_template};
 use crate::run::read::ReadOptions;
 use crate::run::remote::discover_all;
 use crate::run::selection::SelectionQuery;
+use crate::run::trail::{NothingFound, ReadTrail};
 use crate::run::{Run, folders};
 use crate::usage::session::TimeRange;
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use std::collections::HashSet;
-use std::io::Write;
-use std::path::PathBuf;
-use std::sync::atomic::AtomicI64;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use transcript::agents::Agent;
-use transcript::bytes::{IoMode, ReadLimits};
-use transcript::discover::{DiscoveredLog, Discovery};
-use transcript::log::NO_TIME;
+use transcript::bytes::{ByteSource, Compression, IoMode, OpenBytes, ReadLimits};
+use transcript::discover::{DiscoveredLog, Discovery, FileStamp, LogOrigin};
+use transcript::log::{NO_TIME, Time};
 use transcript::messages::{Message, PartSelection};
 use transcript::parallel::with_threads;
 use transcript::problem::{Problem, ProblemKind, sort_problems};
@@ -52,6 +53,19 @@ pub struct LogInput {
     pub wants_all_problems: bool,
     /// Which sessions and calls count.
     pub selection: SelectionQuery,
+    /// Whether the made-up sample is read and nothing else.
+    pub is_sample: bool,
+    /// Whether the made-up sample is read if the agents' own folders hold no log.
+    pub falls_back_to_sample: bool,
+    /// Whether people read the result as a table. If nothing is selected, a sentence takes its place.
+    pub shows_table: bool,
+}
+
+impl LogInput {
+    /// Says how the result is shown.
+    pub fn shown_as_table(self, shows_table: bool) -> LogInput {
+        LogInput { shows_table, ..self }
+    }
 }
 
 impl Default for LogInput {
@@ -67,6 +81,9 @@ impl Default for LogInput {
             quiet: false,
             wants_all_problems: false,
             selection: SelectionQuery::default(),
+            is_sample: false,
+            falls_back_to_sample: false,
+            shows_table: false,
         }
     }
 }
@@ -91,6 +108,8 @@ pub struct LogSource<'a> {
     /// How they are read.
     pub options: ReadOptions<'a>,
     problems: Vec<Problem>,
+    /// Whether the logs are the made-up sample.
+    pub is_sample: bool,
     bar: &'a ProgressBar,
     quiet: bool,
     needs_windows: bool,
@@ -139,13 +158,16 @@ pub fn with_logs<R: Send>(
     input.selection.check()?;
     with_threads(input.threads, || {
         let (found, limits) = find_logs(&input, needs)?;
+        let is_sample = found.logs.iter().any(is_sample_log);
         let cache = input
             .cache
             .as_deref()
+            // The sample is in no file whose state the cache could know.
+            .filter(|_| !is_sample)
             .map(|folder| Cache::open(folder, limits.max_line));
         let total = found.logs.iter().map(|log| log.stamp.size).sum();
         let bar = progress_bar(total, input.quiet);
-        let newest = AtomicI64::new(NO_TIME);
+        let trail = ReadTrail::default();
         let result = work(LogSource {
             logs: &found.logs,
             options: ReadOptions {
@@ -157,10 +179,11 @@ pub fn with_logs<R: Send>(
                 with_content_hashes: needs.content_hashes,
                 selection: Some(&input.selection),
                 messages: None,
-                newest: Some(&newest),
+                trail: Some(&trail),
                 progress: &|bytes| bar.inc(bytes),
             },
             problems: found.problems,
+            is_sample,
             bar: &bar,
             quiet: input.quiet,
             needs_windows: needs.windows,
@@ -172,14 +195,47 @@ pub fn with_logs<R: Send>(
         if let Some(cache) = cache {
             cache.close();
         }
-        let newest = Some(newest.into_inner()).filter(|newest| *newest != NO_TIME);
-        if let Some(nothing) = input.selection.explain_nothing(newest).filter(|_| !input.quiet) {
-            bar.finish_and_clear();
+        bar.finish_and_clear();
+        let newest = match found.logs.is_empty() && !input.shows_table {
+            // The problems say why nothing could be read.
+            true => None,
+            false => explain_no_session(&found.logs, trail)?,
+        };
+        match input.selection.explain_nothing(newest) {
+            Some(nothing) if input.shows_table => bail!(NothingFound::Selected(nothing)),
             // A closed standard error is no reason to stop.
-            let _ = writeln!(std::io::stderr(), "{nothing}");
+            Some(nothing) if !input.quiet => {
+                let _ = writeln!(std::io::stderr(), "{nothing}");
+            }
+            _ => {}
         }
         Ok(result)
     })?
+}
+
+/// Returns the time of the newest record. Fails if the logs were read and hold no record of a session.
+fn explain_no_session(logs: &[DiscoveredLog], trail: ReadTrail) -> Result<Option<Time>> {
+    let Some(read) = trail.into_summary() else {
+        return Ok(None);
+    };
+    if read.newest.is_none() {
+        let what = match logs {
+            [only] => format!("{}: no line of it is", only.path.display()),
+            [first, ..] => format!(
+                "{} and {} more: no line of them is",
+                first.path.display(),
+                logs.len() - 1
+            ),
+            [] => "no log can be read, so nothing is".to_owned(),
+        };
+        bail!(NothingFound::NoSession {
+            message: format!(
+                "{what} a record of a session\n  hint: session logs are JSONL files that Claude Code, Codex or Pi wrote, and exports of OpenCode (.json)"
+            ),
+            problems: read.problems,
+        });
+    }
+    Ok(read.newest)
 }
 
 /// Reads the selected messages of logs, in the order of the logs, then runs `work` on them and on the problems.
@@ -265,16 +321,28 @@ impl LogSource<'_> {
 
 /// What to do without logs where they usually are.
 const NO_LOGS: &str =
-    "  hint: name logs or folders (backcast overview PATH), or set CLAUDE_CONFIG_DIR or CODEX_HOME to the agent's home
-  hint: to try it on made-up sessions: backcast synth bulk --out demo --bytes 4MiB && backcast overview demo";
+    "  hint: pass logs or folders (backcast overview PATH), or set CLAUDE_CONFIG_DIR or CODEX_HOME to the agent's home
+  hint: `backcast doctor` says where backcast looked; `backcast overview --sample` shows made-up sessions";
+
+/// What the paths of the sample start with.
+const SAMPLE_FOLDER: &str = "(sample)";
 
 /// Finds the logs that are named.
 fn find_logs(input: &LogInput, needs: LogNeeds) -> Result<(Discovery, ReadLimits)> {
     if let Some(parts) = &input.parts {
         return find_part_logs(parts, needs);
     }
-    let roots = log_roots(&input.paths, &input.selection.agents)?;
+    if input.is_sample {
+        return find_sample_logs(input);
+    }
+    let roots = match log_roots(&input.paths, &input.selection.agents) {
+        Err(_) if input.falls_back_to_sample => return find_sample_logs(input),
+        roots => roots?,
+    };
     let found = discover_all(&roots, input.follow_links, input.quiet)?;
+    if found.logs.is_empty() && input.falls_back_to_sample {
+        return find_sample_logs(input);
+    }
     if found.logs.is_empty() && found.problems.is_empty() {
         let places = roots
             .iter()
@@ -284,11 +352,59 @@ fn find_logs(input: &LogInput, needs: LogNeeds) -> Result<(Discovery, ReadLimits
         let why = if input.paths.is_empty() {
             NO_LOGS
         } else {
-            "  hint: logs are files ending in .jsonl, .jsonl.gz or .jsonl.zst, and exports of OpenCode (.json); name a file,\n  a folder or a pattern"
+            "  hint: logs are files ending in .jsonl, .jsonl.gz or .jsonl.zst, and exports of OpenCode (.json); pass a file,\n  a folder or a pattern"
         };
         bail!("no logs in {places}\n{why}");
     }
     Ok((found, line_limit(input.max_line)?))
+}
+
+/// Whether a log is one of the sample: those are in memory, under a folder that no path names.
+fn is_sample_log(log: &DiscoveredLog) -> bool {
+    matches!(log.origin, LogOrigin::Source(_)) && log.path.starts_with(SAMPLE_FOLDER)
+}
+
+/// Makes the logs of the sample.
+fn find_sample_logs(input: &LogInput) -> Result<(Discovery, ReadLimits)> {
+    let logs = synth::sample_logs().context("making the sample")?;
+    let logs = logs.into_iter().map(|log| DiscoveredLog {
+        path: Path::new(SAMPLE_FOLDER).join(&log.path),
+        packing: Compression::Plain,
+        stamp: FileStamp {
+            size: log.bytes.len() as u64,
+            ..FileStamp::default()
+        },
+        origin: LogOrigin::Source(Arc::new(HeldBytes(log.bytes.into()))),
+    });
+    let found = Discovery {
+        logs: logs.collect(),
+        problems: Vec::new(),
+    };
+    Ok((found, line_limit(input.max_line)?))
+}
+
+/// Bytes that are held in memory.
+#[derive(Debug, Clone)]
+struct HeldBytes(Arc<[u8]>);
+
+impl ByteSource for HeldBytes {
+    fn open(&self) -> io::Result<Box<dyn OpenBytes>> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl OpenBytes for HeldBytes {
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        let start = usize::try_from(at).unwrap_or(usize::MAX).min(self.0.len());
+        let rest = &self.0[start..];
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
 }
 
 fn line_limit(max_line: u64) -> Result<ReadLimits> {
@@ -316,14 +432,14 @@ fn log_roots(paths: &[PathBuf], agents: &[Agent]) -> Result<Vec<PathBuf>> {
     }
     if agents == [Agent::OpenCode] {
         bail!(
-            "no path given, and OpenCode keeps its sessions in a database\n  hint: `opencode export SESSION > FILE.json` writes one; name the files or their folder"
+            "no path given, and OpenCode keeps its sessions in a database\n  hint: `opencode export SESSION > FILE.json` exports one; pass the files or their folder"
         );
     }
     let agents = if agents.is_empty() { Agent::ALL } else { agents };
     let places = agents.iter().flat_map(|agent| folders::session_folders(*agent));
     let places = places.collect::<Vec<_>>();
     if places.is_empty() {
-        bail!("no path given, and no home folder to look for sessions in");
+        bail!("no path given, and there is no home folder to look for sessions in");
     }
     let found = places
         .iter()
@@ -333,7 +449,7 @@ fn log_roots(paths: &[PathBuf], agents: &[Agent]) -> Result<Vec<PathBuf>> {
     if found.is_empty() {
         let places = places.iter().map(|place| place.display().to_string());
         bail!(
-            "no path given, and none of the folders exists where agents keep their session logs:\n  {}\n{NO_LOGS}",
+            "no path given, and none of the folders where agents keep their session logs exists:\n  {}\n{NO_LOGS}",
             places.collect::<Vec<_>>().join("\n  ")
         );
     }

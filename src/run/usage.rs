@@ -102,6 +102,9 @@ pub fn summarize(
         && let Some(summary) = cached_summary(logs, &known, options)
     {
         (options.progress)(logs.iter().map(|log| log.stamp.size).sum());
+        if let Some(trail) = options.trail {
+            trail.record(summary.facts.newest, &summary.problems);
+        }
         return (summary, (0, None));
     }
     // What the cache is to remember is packed anyway, and line hashes are asked for together with the size of what is packed.

@@ -138,6 +138,8 @@ pub struct BoundaryFacts {
 /// Everything that limits are held against.
 #[derive(Debug, Clone, Default)]
 pub struct BudgetFacts {
+    /// The filters in words; empty if everything counts.
+    pub selection: String,
     /// Over all calls.
     pub total: UsageSums,
     /// By session.
@@ -235,7 +237,7 @@ pub const LIMITS: &[Limit] = &[
         UNPRICED,
         LimitUnit::Count,
         RequiredData::Usage,
-        "Calls whose model has no price, so that their cost is not known. 0 where a cost is limited and this is not.",
+        "Calls to models without a price, so that their cost is not known. 0 if a cost is limited and this is not.",
         |facts| (Some(facts.total.unpriced as f64), None),
     ),
     at_most(

@@ -355,7 +355,7 @@ pub struct ThreadTotals {
     rewound_nodes: Vec<Node>,
     occupancy: Occupancy,
     reads: ReadTotals,
-    /// How well rounds are predicted, beside a line of each: it tells the model, which is numbered when the halves are joined.
+    /// How well rounds are predicted, beside a line of each: it names the model, which is numbered when the halves are joined.
     predictions: Vec<(Node, Prediction)>,
     unfit: BTreeMap<UnfitReason, u64>,
     problems: Vec<Problem>,

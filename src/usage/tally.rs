@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use transcript::agents::Agent;
 use transcript::log::{NO_TIME, Time};
 
-/// What rows are grouped by.
+/// Group rows by this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum GroupBy {
     /// One row a session.

@@ -1,12 +1,16 @@
 //! `backcast audit`: the JSON document, and the sentences and tables for people.
 
+mod answer;
 mod rows;
 
 use crate::views::{problems_json, short_id};
+use jiff::tz::TimeZone;
 use replay::audit::boundaries::BoundaryKind;
-use replay::audit::thresholds::{SettingCheck, SettingEffect, ThresholdVerdict};
+use replay::audit::thresholds::{SettingEffect, ThresholdVerdict};
 use replay::audit::totals::AuditTotals;
-pub use rows::{AuditRow, BOUNDARY_COLUMNS, SETTING_COLUMNS, SessionAudit, THRESHOLD_COLUMNS, ThresholdRow};
+pub use rows::{
+    AuditRow, BOUNDARY_COLUMNS, CheckedSession, SETTING_COLUMNS, SessionAudit, THRESHOLD_COLUMNS, ThresholdRow,
+};
 use rows::{BOUNDARY_TABLE, REMARKS_IN_TABLE, THRESHOLD_TABLE};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -14,7 +18,8 @@ use std::io::{self, Write};
 use table::human::{
     format_count, format_count_with_plural, format_duration, format_signed_tokens, format_tokens, group_digits,
 };
-use table::{Column, OutputFormat, OutputSchema, TableStyle, write_json};
+use table::{Column, OutputFormat, OutputSchema, TableStyle, format_time, write_json};
+use transcript::log::Time;
 use transcript::problem::Problem;
 
 /// See docs/outputs.md.
@@ -38,6 +43,10 @@ pub struct AuditOptions {
     pub client_env: bool,
     /// Whether the document lists every problem.
     pub list_problems: bool,
+    /// The setting is judged by sessions that started from here on; by all of them if `None`.
+    pub setting_since: Option<Time>,
+    /// Time of the newest record.
+    pub newest: Option<Time>,
 }
 
 /// A setting of the user: key, value and origin.
@@ -46,12 +55,15 @@ pub type UserSetting = (&'static str, String, String);
 /// The audit of all sessions.
 pub struct AuditView<'a> {
     options: AuditOptions,
+    zone: &'a TimeZone,
     sessions: usize,
+    /// Sessions with a chain whose window is not known.
+    sessions_of_unknown_window: usize,
     rows: Vec<AuditRow>,
     thresholds: Vec<ThresholdRow>,
     totals: AuditTotals,
     settings: Option<Vec<UserSetting>>,
-    checked_settings: Vec<(String, SettingCheck)>,
+    checked_settings: Vec<CheckedSession>,
     problems: &'a [Problem],
 }
 
@@ -61,6 +73,7 @@ impl<'a> AuditView<'a> {
         sessions: Vec<SessionAudit>,
         settings: Option<Vec<UserSetting>>,
         problems: &'a [Problem],
+        zone: &'a TimeZone,
     ) -> AuditView<'a> {
         let totals = AuditTotals::from_sessions(
             sessions
@@ -69,6 +82,8 @@ impl<'a> AuditView<'a> {
         );
         let mut all = SessionAudit::default();
         let count = sessions.len();
+        let is_unknown = |session: &&SessionAudit| session.groups.keys().any(|group| group.window.is_none());
+        let sessions_of_unknown_window = sessions.iter().filter(is_unknown).count();
         for session in sessions {
             for (group, evidence) in session.groups {
                 all.add_evidence(group, evidence);
@@ -79,8 +94,10 @@ impl<'a> AuditView<'a> {
         let thresholds = all.groups.into_iter();
         AuditView {
             options,
+            zone,
             sessions: count,
-            rows: all.rows,
+            sessions_of_unknown_window,
+            rows: all.rows.into_iter().map(|row| row.with_day(zone)).collect(),
             thresholds: thresholds
                 .map(|(group, evidence)| ThresholdRow { group, evidence })
                 .collect(),
@@ -100,6 +117,7 @@ impl<'a> AuditView<'a> {
     }
 
     fn write_text(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
+        self.write_answer(out)?;
         self.write_headline(out)?;
         self.write_thresholds(out, style)?;
         self.write_setting(out)?;
@@ -112,14 +130,59 @@ impl<'a> AuditView<'a> {
         Ok(())
     }
 
-    fn write_headline(&self, out: &mut dyn Write) -> io::Result<()> {
-        let totals = &self.totals;
+    /// Returns the sessions that the setting is judged by.
+    fn judged_sessions(&self) -> impl Iterator<Item = &CheckedSession> + Clone {
+        let since = self.options.setting_since;
+        let is_judged = move |session: &&CheckedSession| since.is_none_or(|since| session.started >= Some(since));
+        self.checked_settings.iter().filter(is_judged)
+    }
+
+    /// Writes whether the setting is in effect, and where automatic compaction came.
+    fn write_answer(&self, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(answer) = self.setting_answer() {
+            writeln!(out, "{answer}")?;
+            if let Some(basis) = self.setting_basis() {
+                writeln!(out, "{basis}")?;
+            }
+        }
         if self.rows.is_empty() {
-            return writeln!(
+            writeln!(
                 out,
                 "No compaction is recorded in {}.",
                 format_count(self.sessions as u64, "session")
-            );
+            )?;
+        }
+        let sum = |of: fn(&ThresholdRow) -> u64| self.thresholds.iter().map(of).sum::<u64>();
+        let judged = sum(|row| row.evidence.fired_tokens.len() as u64);
+        match (judged, sum(|row| row.evidence.count_lower())) {
+            (0, _) => {}
+            (1, 0) => writeln!(out, "Automatic compaction came once, at its usual threshold.")?,
+            (judged, 0) => writeln!(
+                out,
+                "Automatic compaction came at its usual threshold all {} times.",
+                group_digits(judged)
+            )?,
+            (judged, lower) => writeln!(
+                out,
+                "Automatic compaction came below its usual threshold {} of {}.",
+                group_digits(lower),
+                format_count(judged, "time")
+            )?,
+        }
+        if self.settings.is_none() && self.options.client_env {
+            writeln!(out, "Your settings leave the threshold as it is.")?;
+        }
+        match self.unknown_windows() {
+            Some(unknown) => writeln!(out, "{unknown}"),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes how many boundaries there are, by kind.
+    fn write_headline(&self, out: &mut dyn Write) -> io::Result<()> {
+        let totals = &self.totals;
+        if self.rows.is_empty() {
+            return Ok(());
         }
         let mut kinds = vec![
             format!("{} automatic", totals.automatic),
@@ -136,33 +199,7 @@ impl<'a> AuditView<'a> {
             totals.sessions,
             format_count(self.sessions as u64, "session"),
             kinds.join(", ")
-        )?;
-        let judged = self
-            .thresholds
-            .iter()
-            .map(|row| row.evidence.fired_tokens.len() as u64)
-            .sum::<u64>();
-        let lower = self
-            .thresholds
-            .iter()
-            .map(|row| row.evidence.count_lower())
-            .sum::<u64>();
-        match (judged, lower) {
-            (0, _) => Ok(()),
-            (judged, 0) => writeln!(
-                out,
-                "Automatic compaction came at its usual threshold or above it{}.",
-                if judged == 1 {
-                    String::new()
-                } else {
-                    format!(", all {judged} times")
-                }
-            ),
-            (judged, lower) => writeln!(
-                out,
-                "Automatic compaction came below its usual threshold {lower} of {judged} times."
-            ),
-        }
+        )
     }
 
     fn write_thresholds(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
@@ -177,14 +214,15 @@ impl<'a> AuditView<'a> {
             SCHEMA.sheet(columns, &rows).write(OutputFormat::Table, style, out)?;
             writeln!(
                 out,
-                "Lowest: the fewest tokens that compacted. Not at: the most that did not."
+                "Expected: where the client compacts by itself. Auto: automatic compactions. Lowest: the smallest context that was \
+                 compacted. Not at: the largest that was not, so the threshold lies between the two."
             )?;
         }
         for row in &rows {
             if let (Some(about), Some(share)) = (row.evidence.estimated_threshold(), row.evidence.estimated_share()) {
                 writeln!(
                     out,
-                    "{} {}: lower {} of {} times; an override or a smaller window was\n  in force: about {}, {:.0} % of the effective window.",
+                    "{} {}: lower {} of {} times; an override or a smaller window was in force: about {}, {:.0} % of the effective window.",
                     row.versions(),
                     row.group.family,
                     row.evidence.count_lower(),
@@ -216,9 +254,6 @@ impl<'a> AuditView<'a> {
 
     fn write_setting(&self, out: &mut dyn Write) -> io::Result<()> {
         let Some(given) = &self.settings else {
-            if self.options.client_env {
-                writeln!(out, "\nThe client's environment and settings change no threshold.")?;
-            }
             return Ok(());
         };
         writeln!(out)?;
@@ -226,17 +261,14 @@ impl<'a> AuditView<'a> {
             writeln!(out, "Setting: {key}={value} ({origin})")?;
         }
         for effect in SettingEffect::ALL {
-            let sessions = self
-                .checked_settings
-                .iter()
-                .filter(|(_, checked)| checked.effect == effect);
+            let sessions = self.judged_sessions().filter(|session| session.check.effect == effect);
             let number = sessions.clone().count() as u64;
             if number == 0 {
                 continue;
             }
             let examples = match effect {
                 SettingEffect::Took | SettingEffect::DidNot | SettingEffect::InPart | SettingEffect::LowerStill => {
-                    let ids = sessions.take(3).map(|(id, _)| short_id(id));
+                    let ids = sessions.take(3).map(|session| short_id(&session.session));
                     let rest = if number > 3 { ", ..." } else { "" };
                     format!(" ({}{rest})", ids.collect::<Vec<_>>().join(", "))
                 }
@@ -259,9 +291,9 @@ impl<'a> AuditView<'a> {
             let found = &self.rows[at].boundary;
             let gravest = found.remarks().first().copied();
             (
+                found.kind == BoundaryKind::Micro,
                 gravest.is_none(),
                 gravest,
-                found.kind == BoundaryKind::Micro,
                 found.freed().unwrap_or(i64::MAX),
                 at,
             )
@@ -273,6 +305,10 @@ impl<'a> AuditView<'a> {
         let shown = order.iter().map(|&at| self.rows[at].clone()).collect::<Vec<_>>();
         let columns = columns_for_width(BOUNDARY_TABLE, style, 1);
         SCHEMA.sheet(columns, &shown).write(OutputFormat::Table, style, out)?;
+        writeln!(
+            out,
+            "Before: the client's count when it compacted. After: what the next call sent. Took: how long the session waited."
+        )?;
         let remarks = shown
             .iter()
             .flat_map(|row| row.boundary.remarks().into_iter().take(REMARKS_IN_TABLE))
@@ -397,13 +433,14 @@ impl<'a> AuditView<'a> {
             .iter()
             .map(|(key, value, origin)| json!({"key": key, "value": value, "origin": origin}));
         let number = |effect: SettingEffect| {
-            self.checked_settings
-                .iter()
-                .filter(|(_, checked)| checked.effect == effect)
-                .count()
+            let found = self.judged_sessions().filter(|session| session.check.effect == effect);
+            found.count()
         };
         let effects = SettingEffect::ALL.map(|effect| (effect.name().replace(' ', "_"), json!(number(effect))));
         json!({
+            "answer": self.setting_answer(),
+            "since": self.options.setting_since.and_then(format_time),
+            "judged_sessions": self.judged_sessions().count(),
             "values": values.collect::<Vec<_>>(),
             "effects": effects.into_iter().collect::<serde_json::Map<_, _>>(),
             "sessions": SCHEMA.sheet(SETTING_COLUMNS, &self.checked_settings).to_json(),

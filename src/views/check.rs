@@ -43,11 +43,21 @@ fn place(row: &LimitRow) -> Option<&LimitLocation> {
         .filter(|_| row.measured.is_some_and(|value| value > 0.0))
 }
 
+/// Whether the name of a limit does not say what is measured.
+fn is_explained(name: &str) -> bool {
+    !matches!(
+        name,
+        "max-cost" | "max-session-cost" | "max-day-cost" | "max-tokens" | "max-problems"
+    )
+}
+
 /// The limits and their verdicts.
 pub struct CheckView<'a> {
     /// Whether limits that are not set are shown, too.
     pub all: bool,
     pub rows: &'a [LimitRow],
+    /// The filters in words; empty if everything counts.
+    pub selection: &'a str,
     pub problems: &'a [Problem],
 }
 
@@ -74,16 +84,26 @@ impl CheckView<'_> {
     }
 
     fn write_text(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
+        let when = match self.selection {
+            "" => String::new(),
+            selection => format!(" ({selection})"),
+        };
+        let answer = match (self.exceeded_count(), self.set_limit_count()) {
+            (_, 0) => format!("No limit is set, so nothing was judged{when}."),
+            (0, 1) => style.paint(Tone::Good, &format!("The limit holds{when}.")),
+            (0, set) => style.paint(Tone::Good, &format!("All {set} limits hold{when}.")),
+            (1, 1) => style.paint(Tone::Bad, &format!("The limit is exceeded{when}.")),
+            (1, set) => style.paint(Tone::Bad, &format!("1 of {set} limits is exceeded{when}.")),
+            (exceeded, set) => style.paint(Tone::Bad, &format!("{exceeded} of {set} limits are exceeded{when}.")),
+        };
+        writeln!(out, "{answer}\n")?;
         SCHEMA
             .sheet(LIMIT_TABLE, self.rows)
             .write(OutputFormat::Table, style, out)?;
-        let verdict = match (self.exceeded_count(), self.set_limit_count()) {
-            (_, 0) => "No limit is set: nothing was judged.".to_owned(),
-            (0, 1) => style.paint(Tone::Good, "The limit holds."),
-            (0, set) => style.paint(Tone::Good, &format!("All {set} limits hold.")),
-            (exceeded, set) => style.paint(Tone::Bad, &format!("Exceeded: {exceeded} of {set}.")),
-        };
-        writeln!(out, "{verdict}")
+        for row in self.rows.iter().filter(|row| is_explained(row.limit.name)) {
+            writeln!(out, "{}: {}", row.limit.name, row.limit.about)?;
+        }
+        Ok(())
     }
 
     fn write_document(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -10,8 +10,8 @@ use rows::{
 use serde_json::{Value as Json, json};
 use std::cmp::Reverse;
 use std::io::{self, Write};
-use table::human::{format_count, format_percent, group_digits};
-use table::{OutputFormat, OutputSchema, Sheet, TableStyle, columns, write_json};
+use table::human::{format_count, format_dollars, format_percent, group_digits};
+use table::{Legend, OutputFormat, OutputSchema, Sheet, TableStyle, columns, write_json};
 
 /// See docs/outputs.md.
 const SCHEMA: OutputSchema = OutputSchema::new("compare", 1);
@@ -23,6 +23,8 @@ pub struct ComparisonReport<'a> {
     pub rows: &'a [CompareRow],
     /// Number of logs.
     pub logs: usize,
+    /// The filters in words; empty if everything counts.
+    pub selection: &'a str,
     /// Sessions in all lists together; 0 for all.
     pub top: usize,
 }
@@ -89,29 +91,55 @@ impl ComparisonReport<'_> {
 
     fn write_text(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
         let total = self.total();
+        writeln!(out, "{}", self.answer(&total))?;
         writeln!(
             out,
-            "A: {}\nB: {}\n{} of {}, {}\n",
+            "A: {}\nB: {}\n{} of {}, {}{}\n",
             self.names[FIRST_SIDE],
             self.names[SECOND_SIDE],
             format_count(self.rows.len() as u64, "session"),
             format_count(self.logs as u64, "log"),
-            format_count(total.sides[FIRST_SIDE].row.calls.made, "call")
+            format_count(total.sides[FIRST_SIDE].row.calls.made, "call"),
+            match self.selection {
+                "" => String::new(),
+                selection => format!(" ({selection})"),
+            }
         )?;
         let rows = total_rows(&total);
         SCHEMA
             .sheet(TOTAL_TABLE, &rows)
-            .write(OutputFormat::Table, style, out)?;
+            .write_with_legend(TOTAL_LEGEND, style, out)?;
         Self::write_bounds(&total, out)?;
         self.write_lists(out, style)?;
         self.write_caveats(&total, out)
+    }
+
+    /// Returns what the second policy would change, in one sentence.
+    fn answer(&self, total: &CompareRow) -> String {
+        let cost = match total.difference(cost) {
+            None => "cost an unknown amount".to_owned(),
+            Some(0) => "cost the same as A".to_owned(),
+            Some(more) if more > 0 => format!("cost {} more than A", format_dollars(more)),
+            Some(less) => format!("cost {} less than A", format_dollars(-less)),
+        };
+        let times = match total.difference(compactions).unwrap_or(0) {
+            0 => "compact as often".to_owned(),
+            more if more > 0 => format!("compact {}", format_count(more.unsigned_abs(), "more time")),
+            fewer => format!("compact {}", format_count(fewer.unsigned_abs(), "fewer time")),
+        };
+        let edits = match total.difference(misses).unwrap_or(0) {
+            0 => "miss the lines of as many edits".to_owned(),
+            more if more > 0 => format!("miss the lines of {}", format_count(more.unsigned_abs(), "more edit")),
+            fewer => format!("miss the lines of {}", format_count(fewer.unsigned_abs(), "fewer edit")),
+        };
+        format!("B would {cost}, {times}, and {edits}.")
     }
 
     fn write_bounds(total: &CompareRow, out: &mut dyn Write) -> io::Result<()> {
         let [first, second] = [FIRST_SIDE, SECOND_SIDE].map(|at| &total.sides[at]);
         writeln!(
             out,
-            "\nMisses: edits of lines no longer in the window, restored files not credited,\n  then credited. Mean, peak: windows of main chains. Beside: model calls beside\n  the conversation. The oracle keeps only what a later edit or write needs: a\n  bound, not a target. With the largest windows of A it misses {}, of B {}.",
+            "The oracle keeps only what a later edit or write needs: a bound, not a target. With the largest windows of A it misses {}, with those of B {}.",
             group_digits(first.oracle_misses),
             group_digits(second.oracle_misses)
         )
@@ -126,13 +154,13 @@ impl ComparisonReport<'_> {
         };
         let by_cost: RowWeight = |row| row.difference(cost).unwrap_or(0);
         let by_misses: RowWeight = |row| row.difference(misses).unwrap_or(0);
-        let lists: [(&str, RowWeight, i64, RowExplanation); 4] = [
-            ("cost less under B", by_cost, -1, CompareRow::explain_cost),
-            ("cost more under B", by_cost, 1, CompareRow::explain_cost),
-            ("miss less under B", by_misses, -1, CompareRow::explain_misses),
-            ("miss more under B", by_misses, 1, CompareRow::explain_misses),
+        let lists: [(&str, &str, RowWeight, i64, RowExplanation); 4] = [
+            ("cost", "less under B", by_cost, -1, CompareRow::explain_cost),
+            ("cost", "more under B", by_cost, 1, CompareRow::explain_cost),
+            ("miss", "less under B", by_misses, -1, CompareRow::explain_misses),
+            ("miss", "more under B", by_misses, 1, CompareRow::explain_misses),
         ];
-        for (what, weight, sign, why) in lists {
+        for (verb, what, weight, sign, why) in lists {
             let mut order = self
                 .rows
                 .iter()
@@ -142,7 +170,11 @@ impl ComparisonReport<'_> {
                 continue;
             }
             order.sort_by_key(|row| Reverse(weight(row) * sign));
-            let sessions = if order.len() == 1 { "session" } else { "sessions" };
+            let sessions = match (order.len(), verb) {
+                (1, "miss") => "session misses".to_owned(),
+                (1, verb) => format!("session {verb}s"),
+                (_, verb) => format!("sessions {verb}"),
+            };
             let shown = if order.len() > wanted {
                 format!("{wanted} shown, ")
             } else {
@@ -172,7 +204,7 @@ impl ComparisonReport<'_> {
         let row = &total.sides[FIRST_SIDE].row;
         writeln!(
             out,
-            "\nOpen loop: messages are taken as recorded, whatever a policy dropped, so losses\n  are undercounted. {} of {} sessions reach the threshold of A, {} that of B;\n  {} come out alike. {} of the tokens are estimated.",
+            "\nOpen loop: messages are as recorded, whatever a policy dropped, so losses are undercounted. {} of {} sessions reach the threshold of A, {} that of B; {} come out the same. {} of the tokens are estimated.",
             group_digits(self.count_reached(FIRST_SIDE)),
             group_digits(all),
             group_digits(self.count_reached(SECOND_SIDE)),
@@ -198,6 +230,16 @@ impl ComparisonReport<'_> {
         Ok(())
     }
 }
+
+/// Words of the table of totals.
+const TOTAL_LEGEND: Legend<'_> = &[
+    ("Compact", "compactions"),
+    ("Misses", "edits that needed lines no longer in the window"),
+    ("Credited", "the same, if files that came back count as there"),
+    ("Mean", "window of the main agent"),
+    ("Peak", "the largest"),
+    ("Side", "calls for summaries, notes and extraction"),
+];
 
 /// Returns both policies, their difference, and the bounds around them.
 fn total_rows(total: &CompareRow) -> Vec<PolicyTotalRow> {
@@ -281,7 +323,7 @@ columns! {
     "misses_credited" "Credited" Count Always "Misses, files that came back credited." |r| r.misses_credited;
     "mean" "Mean" Tokens Always "Mean window." |r| r.mean;
     "peak" "Peak" Tokens IfRoom "Largest window." |r| r.peak;
-    "side_calls" "Beside" Count Always "Model calls beside the conversation." |r| r.side_calls;
+    "side_calls" "Side" Count Always "Side calls (summaries, notes, extraction)." |r| r.side_calls;
 }
 
 /// A session that gains or loses.

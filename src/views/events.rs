@@ -49,7 +49,7 @@ pub fn event_json(trace: &Trace, call: u32, event: &Event<'_>) -> Value {
             json!({"cause": cause.name(), "failure": failure.name(), "in_a_row": in_a_row}),
         ),
         Event::BreakerOpen => ("breaker-open", json!({})),
-        Event::Used { one, outcome } => (
+        Event::Used { one, outcome, .. } => (
             "used",
             json!({
                 "path": trace.paths[one.path as usize], "outcome": outcome.name(), "distance": one.distance,

@@ -4,6 +4,7 @@
 pub mod audit;
 pub mod check;
 pub mod compare;
+pub mod doctor;
 pub mod events;
 pub mod notes;
 pub mod overview;
@@ -14,9 +15,12 @@ pub mod tune;
 pub mod validate;
 
 use ::replay::policy::presets::ClientVersion;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use transcript::agents::Agent;
+use transcript::log::{NO_TIME, Time};
 use transcript::problem::{Problem, ProblemRow};
 
 /// Counts problems by kind.
@@ -56,6 +60,12 @@ fn name_version(agent: Agent, version: &str) -> String {
         (other, true) => format!("{} {version}", other.name()),
         (other, false) => other.name().to_owned(),
     }
+}
+
+/// Returns a time to the minute in a zone; `None` for an unknown time.
+fn format_minute(time: Time, zone: &TimeZone) -> Option<String> {
+    let time = Timestamp::from_millisecond(Some(time).filter(|time| *time != NO_TIME)?).ok()?;
+    Some(time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string())
 }
 
 /// Returns the last folder of a path, whatever system it is from.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::Path;
 use table::human::{format_count, group_digits};
-use table::{OutputFormat, OutputSchema, TableStyle, columns};
+use table::{Legend, OutputFormat, OutputSchema, TableStyle, columns};
 use transcript::agents::Agent;
 
 /// See docs/outputs.md.
@@ -36,21 +37,32 @@ columns! {
     "messages" "Messages" Count Always "Messages of the main conversation." |r| r.messages;
     "prompts" "Prompts" Count Always "Of these, messages of a person." |r| r.prompts;
     "updates" "Updates" Count Always "How often the notes were brought up to date." |r| r.updates;
-    "tokens" "Notes" Tokens Always "Size of the notes; empty if the session never came to the first update." |r| r.tokens;
+    "tokens" "Notes" Tokens Always "Size of the notes; empty if the session never reached the first update." |r| r.tokens;
     "summary_tokens" "Summary" Tokens Always "Size of the summary, if one was wanted." |r| r.summary_tokens;
     "condensed" "Condensed" Text IfRoom
         "Sections of the notes that something was left out of, to stay within the limits." |r| r.condensed.join(", ");
-    "too_long" "Too long" Text Never "Sections that somebody's own words alone make longer than the limit." |r| r.too_long.join(", ");
+    "too_long" "Too long" Text Never "Sections that a person's own words alone make longer than the limit." |r| r.too_long.join(", ");
     "is_continued" "Continued" Flag Never "Whether a file was there already and was continued." |r| r.is_continued;
     "is_unchanged" "Unchanged" Flag Never "Whether it was up to date already." |r| r.is_unchanged;
     "file" "File" Text Never "The session's folder, below the folder that was named." |r| &r.file;
 }
 
-/// Writes the list; a table has at most `top` rows (0 for all).
+/// Words of the table.
+const LEGEND: Legend<'_> = &[
+    ("Messages", "of the main conversation"),
+    ("Prompts", "those of a person"),
+    ("Updates", "times the notes were brought up to date"),
+    ("Notes", "their tokens"),
+    ("Summary", "its tokens"),
+    ("Condensed", "sections that were shortened to stay within the limits"),
+];
+
+/// Writes the list; a table has at most `top` rows (0 for all) and names the folder of the notes.
 pub fn write_list(
     rows: &[NotesRow],
     format: OutputFormat,
     top: usize,
+    folder: &Path,
     style: TableStyle,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -58,20 +70,38 @@ pub fn write_list(
         (OutputFormat::Table, top) if top > 0 => &rows[..rows.len().min(top)],
         _ => rows,
     };
-    SCHEMA.sheet(COLUMNS, shown).write(format, style, out)?;
-    if format == OutputFormat::Table {
-        let written = rows.iter().filter(|row| row.tokens.is_some()).count();
-        let unchanged = rows.iter().filter(|row| row.is_unchanged).count();
+    let sheet = SCHEMA.sheet(COLUMNS, shown);
+    if format != OutputFormat::Table {
+        return sheet.write(format, style, out);
+    }
+    let written = rows.iter().filter(|row| row.tokens.is_some()).count() as u64;
+    let unchanged = rows.iter().filter(|row| row.is_unchanged).count() as u64;
+    let folder = folder.display();
+    let unchanged = match unchanged {
+        0 => String::new(),
+        unchanged => format!("; {} did not change", group_digits(unchanged)),
+    };
+    match rows.len() as u64 {
+        0 => return writeln!(out, "No session to write notes of."),
+        all if all == written => writeln!(
+            out,
+            "{folder} has notes of {}{unchanged}.\n",
+            format_count(all, "session")
+        )?,
+        all => writeln!(
+            out,
+            "{folder} has notes of {} of {}; the others never reached the first update{unchanged}.\n",
+            group_digits(written),
+            format_count(all, "session")
+        )?,
+    }
+    sheet.write_with_legend(LEGEND, style, out)?;
+    if shown.len() < rows.len() {
         writeln!(
             out,
-            "{}, notes for {}, {} of them as they were{}.",
-            format_count(rows.len() as u64, "session"),
-            group_digits(written as u64),
-            group_digits(unchanged as u64),
-            match rows.len() - shown.len() {
-                0 => String::new(),
-                more => format!("; {more} not shown (--top 0 shows all)"),
-            }
+            "{} of {} shown; --top 0 shows all.",
+            group_digits(shown.len() as u64),
+            format_count(rows.len() as u64, "session")
         )?;
     }
     Ok(())
@@ -90,7 +120,9 @@ pub fn limit_warnings(rows: &[NotesRow]) -> Vec<String> {
     };
     let warnings = [
         warning("condensed to stay within the limits, by sessions", |row| &row.condensed),
-        warning("longer than the limit by somebody's own words", |row| &row.too_long),
+        warning("longer than the limit because of a person's own words", |row| {
+            &row.too_long
+        }),
     ];
     warnings.into_iter().flatten().collect()
 }

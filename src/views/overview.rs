@@ -4,7 +4,7 @@ use crate::usage::session::{BoundaryCounts, SessionReport};
 use crate::usage::summary::UsageSummary;
 use crate::usage::tally;
 use crate::usage::tally::{GroupBy, UsageRow, UsageSums, group_calls, start_of_last_days, window_series};
-use crate::views::{problems_json, short_id};
+use crate::views::{folder_name, problems_json, short_id};
 use jiff::tz::TimeZone;
 use replay::prices::{PriceTable, micro_usd};
 use replay::quantile::median;
@@ -14,9 +14,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use table::human::{format_count, format_dollars, format_percent, format_size, format_tokens, group_digits};
+use table::human::{
+    format_count, format_dollars, format_percent, format_price, format_size, format_tokens, group_digits,
+};
 use table::words::shell_quote;
-use table::{OutputFormat, OutputSchema, TableStyle, Tone, bar, columns, format_time, sparkline, write_json};
+use table::{Legend, OutputFormat, OutputSchema, TableStyle, Tone, bar, columns, format_time, sparkline, write_json};
 use transcript::agents::Agent;
 use transcript::log::{NO_TIME, Time};
 use transcript::problem::Problem;
@@ -76,6 +78,7 @@ columns! {
 /// One of the costliest sessions.
 struct CostlySessionRow {
     session: String,
+    title: String,
     coding_agent: Agent,
     project: String,
     calls: u64,
@@ -86,12 +89,32 @@ struct CostlySessionRow {
 
 columns! {
     COSTLY_TABLE: CostlySessionRow;
-    "session" "Costliest" Text Always "Session id." |r| short_id(&r.session);
-    "project" "Project" Text IfRoom "Working directory." |r| &r.project;
-    "calls" "Calls" Count Always "API calls." |r| r.calls;
-    "peak" "Peak" Tokens Always "Largest window." |r| r.peak;
+    "title" "Costliest" Text Always "Title of the session, or its id." |r| shown_title(r);
+    "project" "Project" Text IfRoom "Last folder of the working directory." |r| folder_name(&r.project);
     "cost" "Cost" MicroUsd Always "Cost." |r| r.cost;
-    "window" "Window, call by call" Drawing Always "Its course." |r| sparkline(&r.course, 20);
+    "calls" "Calls" Count IfRoom "API calls." |r| r.calls;
+    "peak" "Peak" Tokens IfRoom "Largest window." |r| r.peak;
+    "window" "Window" Drawing IfRoom "Its course." |r| sparkline(&r.course, 16);
+}
+
+/// Words of the first table.
+const PERIOD_LEGEND: Legend<'_> = &[
+    ("Sent", "input tokens"),
+    ("Cached", "share of them read from the prompt cache"),
+];
+
+/// Words of the costliest sessions.
+const COSTLY_LEGEND: Legend<'_> = &[
+    ("Peak", "largest window, in tokens"),
+    ("Window", "its size from call to call"),
+];
+
+/// Returns the title of a session, or the beginning of its id.
+fn shown_title(row: &CostlySessionRow) -> String {
+    match row.title.as_str() {
+        "" => short_id(&row.session),
+        title => title.to_owned(),
+    }
 }
 
 /// The first look at all logs.
@@ -100,6 +123,8 @@ pub struct OverviewView<'a> {
     summary: &'a UsageSummary,
     logs: usize,
     problems: &'a [Problem],
+    /// What is said of logs that are the made-up sample.
+    sample_mark: Option<&'static str>,
     zone: &'a TimeZone,
     newest: Option<Time>,
     periods: Vec<UsagePeriod>,
@@ -127,6 +152,7 @@ impl<'a> OverviewView<'a> {
             summary,
             logs,
             problems,
+            sample_mark: None,
             zone,
             newest,
             periods: usage_periods(&by_day, newest, zone),
@@ -136,20 +162,30 @@ impl<'a> OverviewView<'a> {
         }
     }
 
+    /// Says that the logs are the made-up sample. It was asked for, or no other logs were found.
+    pub fn mark_as_sample(&mut self, is_asked_for: bool) {
+        self.sample_mark = Some(match is_asked_for {
+            true => "SAMPLE: these sessions are made up.",
+            false => "No session logs were found. SAMPLE: the sessions below are made up.",
+        });
+    }
+
     pub fn write_text(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
         let summary = self.summary;
+        if let Some(mark) = self.sample_mark {
+            writeln!(out, "{}", style.paint(Tone::Doubtful, mark))?;
+        }
+        writeln!(out, "{}", self.answer())?;
         writeln!(
             out,
-            "{} logs, {} sessions, {} lines, {}{}\n",
-            group_digits(self.logs as u64),
-            group_digits(self.active_sessions().count() as u64),
-            group_digits(summary.facts.lines),
-            format_size(summary.facts.bytes),
-            self.date_range()
+            "Read from {}, {}, {}.\n",
+            format_count(self.logs as u64, "log"),
+            format_count(summary.facts.lines, "line"),
+            format_size(summary.facts.bytes)
         )?;
         SCHEMA
             .sheet(PERIOD_TABLE, &self.periods)
-            .write(OutputFormat::Table, style, out)?;
+            .write_with_legend(PERIOD_LEGEND, style, out)?;
         self.write_days(out)?;
         writeln!(out)?;
         if !self.categories.is_empty() {
@@ -163,7 +199,7 @@ impl<'a> OverviewView<'a> {
             writeln!(out)?;
             SCHEMA
                 .sheet(COSTLY_TABLE, &self.costliest)
-                .write(OutputFormat::Table, style, out)?;
+                .write_with_legend(COSTLY_LEGEND, style, out)?;
         }
         self.write_caveats(out, style)?;
         writeln!(out, "\n{}", style.paint(Tone::Strong, "Next"))?;
@@ -186,6 +222,22 @@ impl<'a> OverviewView<'a> {
         Ok(())
     }
 
+    /// Returns what was spent, in one sentence.
+    fn answer(&self) -> String {
+        let total = self.periods.last().map(|period| &period.sums);
+        let calls = total.map_or(0, |sums| sums.responses);
+        let when = match self.summary.selection.as_str() {
+            "" => self.date_range(),
+            selection => format!(" ({selection})"),
+        };
+        format!(
+            "You spent {} on {} in {}{when}.",
+            format_price(total.and_then(UsageSums::cost_micro_usd)),
+            format_count(calls, "API call"),
+            format_count(self.active_sessions().count() as u64, "session"),
+        )
+    }
+
     fn active_sessions(&self) -> impl Iterator<Item = &SessionReport> {
         self.summary.counted_sessions().map(|(_, session)| session)
     }
@@ -197,7 +249,7 @@ impl<'a> OverviewView<'a> {
         let last = times().map(|times| times.1).max();
         let day = |time: Option<Time>| Some(tally::day_of(time?, self.zone));
         match (day(first), day(last)) {
-            (Some(first), Some(last)) => format!("; {first} to {last}"),
+            (Some(first), Some(last)) => format!(", {first} to {last}"),
             _ => String::new(),
         }
     }
@@ -236,11 +288,7 @@ impl<'a> OverviewView<'a> {
                 .map(|session| session.occupancy.peak)
                 .max()
                 .unwrap_or(0);
-            return writeln!(
-                out,
-                "None of them did; the largest window was {} tokens.",
-                format_tokens(peak)
-            );
+            return writeln!(out, "None did; the largest window was {} tokens.", format_tokens(peak));
         }
         writeln!(
             out,
@@ -259,7 +307,7 @@ impl<'a> OverviewView<'a> {
         if let Some(peak) = self.median_peak() {
             writeln!(
                 out,
-                "Where it was automatic, the window had reached {} in the median.",
+                "Automatic compaction came at a median window of {} tokens.",
                 format_tokens(peak)
             )?;
         }
@@ -291,7 +339,7 @@ impl<'a> OverviewView<'a> {
         let lost = lost.map(Problem::count).sum::<u64>();
         if lost > 0 {
             let text = format!(
-                "Input was lost in {}; --problems lists them.",
+                "Input was lost in {}; --problems shows where.",
                 format_count(lost, "place")
             );
             let gap = if all > 0 { "" } else { "\n" };
@@ -302,6 +350,20 @@ impl<'a> OverviewView<'a> {
 
     /// Returns commands to try next on the same logs.
     fn next_commands(&self) -> [(String, &'static str); 4] {
+        if self.sample_mark.is_some() {
+            return [
+                ("backcast doctor".to_owned(), "where backcast looks for your logs"),
+                ("backcast overview PATH".to_owned(), "logs that are elsewhere"),
+                (
+                    "backcast synth bulk --out demo".to_owned(),
+                    "made-up logs to try every command on",
+                ),
+                (
+                    "backcast report demo --open".to_owned(),
+                    "all of them as a page, in the browser",
+                ),
+            ];
+        }
         let paths = self
             .paths
             .iter()
@@ -344,6 +406,7 @@ impl<'a> OverviewView<'a> {
                 "lines": self.summary.facts.lines,
                 "bytes": self.summary.facts.bytes,
             },
+            "sample": self.sample_mark.is_some(),
             "newest_call": self.newest.and_then(format_time),
             "periods": self.periods.iter().map(period).collect::<Vec<_>>(),
             "days": self.days.iter().map(|(day, cost)| json!({"day": day, "cost_micro_usd": cost})).collect::<Vec<_>>(),
@@ -357,6 +420,7 @@ impl<'a> OverviewView<'a> {
             },
             "costliest": self.costliest.iter().map(|row| json!({
                 "session": row.session,
+                "title": Some(&row.title).filter(|title| !title.is_empty()),
                 "coding_agent": row.coding_agent,
                 "project": row.project,
                 "responses": row.calls,
@@ -445,6 +509,7 @@ fn costliest_sessions(sessions: &[UsageRow], summary: &UsageSummary) -> Vec<Cost
         .into_iter()
         .map(|row| CostlySessionRow {
             session: row.key.clone(),
+            title: row.title.clone(),
             coding_agent: row.coding_agent.unwrap_or_default(),
             project: row.project.clone().unwrap_or_default(),
             calls: row.sums.responses,

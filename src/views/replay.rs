@@ -1,6 +1,7 @@
 //! `backcast replay`: the JSON documents, and the sentences and tables for people.
 
 mod collector;
+pub mod explain;
 mod losses;
 mod rows;
 
@@ -23,8 +24,8 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
-use table::human::{format_count, format_dollars, format_percent, group_digits};
-use table::{Column, OutputFormat, OutputSchema, Sheet, TableStyle, columns, sparkline, write_json};
+use table::human::{format_count, format_dollars, format_percent, format_price, group_digits};
+use table::{Column, Legend, OutputFormat, OutputSchema, Sheet, TableStyle, columns, sparkline, write_json};
 use transcript::problem::Problem;
 use transcript::record::Tokens;
 
@@ -33,6 +34,19 @@ pub const SCHEMA: OutputSchema = OutputSchema::new("replay", 1);
 
 /// `manifest.json`, which lists the other files of a run.
 const MANIFEST: OutputSchema = OutputSchema::new("manifest", SCHEMA.version);
+
+/// Words of the table of sessions.
+const SESSION_LEGEND: Legend<'_> = &[
+    ("Compact", "compactions under the policy"),
+    ("Recorded", "those in the log"),
+    ("Same", "at the same call in both"),
+    ("Micro", "micro-compactions"),
+    ("Freed", "tokens"),
+    ("Peak", "largest window, in tokens"),
+    ("Recorded $", "cost by recorded usage"),
+    ("Misses", "edits that needed dropped lines"),
+    ("Window", "its size from call to call"),
+];
 
 /// Kinds of micro-compaction, in the order of [`rows::MicroTotals::by_kind`].
 const MICRO_KINDS: [MicroKind; 6] = [
@@ -70,6 +84,8 @@ pub struct ReplayOutcome {
     /// Median size of the recorded summaries.
     pub learned_summary: Option<u64>,
     pub logs: usize,
+    /// The filters in words; empty if everything counts.
+    pub selection: String,
 }
 
 impl ReplayOutcome {
@@ -272,14 +288,7 @@ impl ReplayOutcome {
 
     fn write_text(&self, top: usize, policies: &PolicySet, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
         let total = &self.total;
-        writeln!(
-            out,
-            "Policy {}: {} of {}, {}\n",
-            policies.name,
-            format_count(self.sessions.len() as u64, "session"),
-            format_count(self.logs as u64, "log"),
-            format_count(total.calls.made, "call")
-        )?;
+        writeln!(out, "{}\n", self.answer(policies))?;
         let mut order = (0..self.sessions.len())
             .filter(|at| self.sessions[*at].calls.made > 0)
             .collect::<Vec<_>>();
@@ -305,11 +314,11 @@ impl ReplayOutcome {
             total: Some(&all),
             ..SCHEMA.sheet(&columns, &shown)
         };
-        sheet.write(OutputFormat::Table, style, out)?;
+        sheet.write_with_legend(SESSION_LEGEND, style, out)?;
         if shown.len() < with_calls {
             writeln!(
                 out,
-                "The {} with most compactions of {} sessions; --top 0 shows all.",
+                "The {} sessions with most compactions, of {}; --top 0 shows all.",
                 shown.len(),
                 group_digits(with_calls as u64)
             )?;
@@ -317,6 +326,27 @@ impl ReplayOutcome {
         writeln!(out)?;
         self.write_window(out, style)?;
         self.write_facts(out)
+    }
+
+    /// Returns what the policy does, in one sentence.
+    fn answer(&self, policies: &PolicySet) -> String {
+        let total = &self.total;
+        let compacted = self.sessions.iter().filter(|session| session.compactions.count() > 0);
+        let when = match self.selection.as_str() {
+            "" => String::new(),
+            selection => format!(" ({selection})"),
+        };
+        let compacted = compacted.count() as u64;
+        format!(
+            "Under policy {}, {} of {} compact{}, {} in all, and the cost is {} ({} by recorded usage){when}.",
+            policies.name,
+            group_digits(compacted),
+            format_count(self.sessions.len() as u64, "session"),
+            if compacted == 1 { "s" } else { "" },
+            format_count(total.compactions.count(), "time"),
+            format_price(total.total_cost().map(micro_usd)),
+            format_dollars(micro_usd(total.costs.recorded))
+        )
     }
 
     fn write_window(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
@@ -342,7 +372,7 @@ impl ReplayOutcome {
         let (most, least) = (counts.misses(), counts.misses_credited());
         writeln!(
             out,
-            "Uses of known files: {}; hits {:.1} to {:.1} % (restored files not credited,\n  credited), misses {:.2} to {:.2} in 100 calls.",
+            "Uses of known files: {}; hits {:.1} to {:.1} % (without and with files that came back), misses {:.2} to {:.2} in 100 calls.",
             group_digits(counts.uses()),
             100.0 * low,
             100.0 * high,
@@ -352,7 +382,7 @@ impl ReplayOutcome {
         if let Some((low, high)) = counts.at_risk_ratio() {
             writeln!(
                 out,
-                "  Of {} 20,000 tokens or more away, {:.1} to {:.1} % hit.",
+                "Of {} 20,000 tokens or more away, {:.1} to {:.1} % hit.",
                 format_count(counts.at_risk_uses(), "use"),
                 100.0 * low,
                 100.0 * high
@@ -362,16 +392,16 @@ impl ReplayOutcome {
             .by_tool()
             .map(|(tool, uses, (most, least))| format!("{tool} {least} to {most} of {}", group_digits(uses)))
             .collect::<Vec<_>>();
-        writeln!(out, "  Misses by tool: {}.", by_tool.join(", "))?;
+        writeln!(out, "Misses by tool: {}.", by_tool.join(", "))?;
         let (most, least) = counts.reference_misses();
         writeln!(
             out,
-            "Files named: {}; nothing of the file in the window: {least} to {most}.",
+            "Files mentioned: {}; with nothing of the file in the window: {least} to {most}.",
             group_digits(counts.references.iter().sum())
         )?;
         writeln!(
             out,
-            "Reads of what had been dropped: {} ({}); prompts summarised: {}.",
+            "Reads of what had been dropped: {} ({}); prompts summarized: {}.",
             group_digits(counts.fetches[FetchKind::Refetch as usize]),
             format_count(counts.fetch_tokens[FetchKind::Refetch as usize], "token"),
             group_digits(counts.prompts)
@@ -383,7 +413,7 @@ impl ReplayOutcome {
         let (compactions, costs) = (&total.compactions, &total.costs);
         writeln!(
             out,
-            "\nCompactions: {} automatic, {} asked for, {} after a refused prompt; {} by notes;\n  {} at the place of a recorded one ({} recorded).",
+            "\nCompactions: {} automatic, {} manual, {} after a refused prompt; {} of them by notes; {} where the log has one, too ({} recorded).",
             compactions.of_cause(CompactionCause::Auto),
             compactions.of_cause(CompactionCause::Manual),
             compactions.of_cause(CompactionCause::Reactive),
@@ -423,7 +453,7 @@ impl ReplayOutcome {
         }
         writeln!(
             out,
-            "Cost: {} for the conversation ({} by recorded usage),\n  {} beside it, where {} of the input comes from the prompt cache.",
+            "Cost: {} for the conversation ({} by recorded usage), {} for summaries and other side calls, which read {} of their input from the prompt cache.",
             format_dollars(micro_usd(costs.conversation)),
             format_dollars(micro_usd(costs.recorded)),
             format_dollars(micro_usd(costs.side_total())),
@@ -432,7 +462,7 @@ impl ReplayOutcome {
         if costs.progress_calls > 0 {
             writeln!(
                 out,
-                "Sub-agents' calls that only progress records show, not replayed: {},\n  {} beside the cost above.",
+                "Not replayed: {} calls of sub-agents that only progress records show, {} in addition.",
                 group_digits(costs.progress_calls),
                 format_dollars(micro_usd(costs.progress_cost))
             )?;
@@ -440,7 +470,7 @@ impl ReplayOutcome {
         self.write_working_set(out)?;
         writeln!(
             out,
-            "Open loop: messages are taken as recorded, whatever the policy dropped.\n  {} of the calls are in step with the record; {} of the tokens are\n  estimated.",
+            "Open loop: messages are as recorded, whatever the policy dropped. {} of the calls are in step with the record (both have the same window); {} of the tokens are estimated.",
             format_percent(total.calls.in_step, total.calls.made),
             format_percent(total.window.estimated_tokens, total.window.block_tokens())
         )

@@ -22,12 +22,36 @@ use serde_json::{Map, Value as Json, json};
 use std::cmp::Reverse;
 use std::io::{self, Write};
 use table::human::{format_count, format_percent, format_price, group_digits};
-use table::{OutputFormat, OutputSchema, Sheet, TableStyle, write_json_with_rows};
+use table::{Legend, OutputFormat, OutputSchema, Sheet, TableStyle, write_json_with_rows};
 use transcript::log::Time;
 use transcript::problem::Problem;
 
 /// See docs/outputs.md.
 const SCHEMA: OutputSchema = OutputSchema::new("stats", 1);
+
+/// Words of the table of usage.
+const USAGE_LEGEND: Legend<'_> = &[
+    ("Calls", "requests to the model"),
+    ("Peak", "largest window, in tokens"),
+    ("Compacted", "compactions"),
+    ("Window", "its size from call to call"),
+    ("Read", "tokens from the prompt cache"),
+    ("Written", "tokens written to it"),
+    ("Uncached", "other input tokens"),
+];
+
+/// Words of the table of tools.
+const TOOL_LEGEND: Legend<'_> = &[
+    ("In calls", "tokens of the calls"),
+    ("In results", "tokens of the results"),
+    ("Share", "of all that filled the window"),
+];
+
+/// Words of the ledger.
+const LEDGER_LEGEND: Legend<'_> = &[
+    ("Blocks", "prompts, calls, results and other pieces"),
+    ("Tokens", "their size"),
+];
 
 /// The usage of all logs.
 pub struct StatsResult {
@@ -190,7 +214,7 @@ impl<'a> StatsView<'a> {
         let shown = &rows[..self.shown_rows(rows.len())];
         SCHEMA
             .sheet(TOOL_COLUMNS, shown)
-            .write(OutputFormat::Table, style, out)?;
+            .write_with_legend(TOOL_LEGEND, style, out)?;
         if shown.len() < rows.len() {
             let (shown, all) = (shown.len(), rows.len());
             writeln!(out, "The {shown} largest of {all} tools; --top 0 shows all.")?;
@@ -208,7 +232,7 @@ impl<'a> StatsView<'a> {
             ..SCHEMA.sheet(LEDGER_TABLE, &rows)
         };
         writeln!(out)?;
-        sheet.write(OutputFormat::Table, style, out)
+        sheet.write_with_legend(LEDGER_LEGEND, style, out)
     }
 
     /// Returns how many of so many rows the table shows.
@@ -261,7 +285,7 @@ impl<'a> StatsView<'a> {
             total: Some(&total),
             ..SCHEMA.sheet(&columns, &shown)
         };
-        sheet.write(OutputFormat::Table, style, out)?;
+        sheet.write_with_legend(USAGE_LEGEND, style, out)?;
         if order.len() < self.tally.rows.len() {
             writeln!(
                 out,

@@ -172,6 +172,8 @@ pub struct TuneResult {
     pub unknown: usize,
     /// What happened under settings that were tried, if outcomes were given.
     pub outcomes: Option<Json>,
+    /// The filters in words; empty if everything counts.
+    pub selection: String,
     pub problems: Vec<Problem>,
 }
 

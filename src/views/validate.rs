@@ -17,12 +17,24 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use table::findings::{CheckFinding, Severity, TestCase, TestOutcome, format_annotations, format_junit};
 use table::human::{format_count, format_count_with_plural, format_dollars, format_percent, group_digits};
-use table::{OutputFormat, OutputSchema, Sheet, TableStyle, write_json};
+use table::{Legend, OutputFormat, OutputSchema, Sheet, TableStyle, write_json};
 use transcript::agents::Agent;
 use transcript::problem::Problem;
 
 /// See docs/outputs.md.
 const SCHEMA: OutputSchema = OutputSchema::new("validate", 1);
+
+/// Words of the table of versions.
+const VERSION_LEGEND: Legend<'_> = &[
+    ("Recorded", "automatic compactions in the logs"),
+    ("Decidable", "those whose context and window the log shows"),
+    ("Exact", "predicted before the same call"),
+    ("Early", "predicted before an earlier one"),
+    ("Late", "before a later one"),
+    ("Missed", "not predicted"),
+    ("Spurious", "predicted, but did not happen"),
+    ("Micro", "micro-compactions that are exact"),
+];
 
 /// The findings of one session.
 pub struct SessionValidation {
@@ -46,6 +58,8 @@ pub struct ValidationReport<'a> {
     policies: &'a PolicySet,
     problems: &'a [Problem],
     within: u64,
+    /// The filters in words; empty if everything counts.
+    selection: &'a str,
     versions: Vec<VersionRow>,
     /// The same by range of versions with the same rules.
     ranges: Vec<VersionRow>,
@@ -66,6 +80,7 @@ impl<'a> ValidationReport<'a> {
         policies: &'a PolicySet,
         problems: &'a [Problem],
         within: u64,
+        selection: &'a str,
     ) -> ValidationReport<'a> {
         let mut versions = BTreeMap::<(Agent, ClientVersion), VersionRow>::new();
         let mut report = ValidationReport {
@@ -73,6 +88,7 @@ impl<'a> ValidationReport<'a> {
             policies,
             problems,
             within,
+            selection,
             versions: Vec::new(),
             ranges: Vec::new(),
             images: 0,
@@ -266,23 +282,20 @@ impl<'a> ValidationReport<'a> {
     }
 
     fn write_text(&self, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{}", self.answer())?;
         let auto = &self.total.auto;
         if auto.within_margin > 0 {
             writeln!(
                 out,
-                "{} at the very call within the margin that masked\nreasoning leaves, not decidable to the token.",
-                format_count(auto.within_margin, "automatic compaction")
+                "{} at the right call within the margin that masked reasoning leaves, not decidable to the token.",
+                format_count_with_plural(
+                    auto.within_margin,
+                    "more automatic compaction is",
+                    "more automatic compactions are"
+                )
             )?;
         }
-        writeln!(
-            out,
-            "Policy {}: {} of {} decidable automatic compactions at the very call,\n{} spurious in {}.\n",
-            self.policies.name,
-            group_digits(auto.exact),
-            group_digits(auto.decidable),
-            group_digits(auto.spurious),
-            format_count(self.total.calls, "call")
-        )?;
+        writeln!(out)?;
         let shown = self
             .ranges
             .iter()
@@ -293,7 +306,7 @@ impl<'a> ValidationReport<'a> {
                 total: Some(&self.total),
                 ..SCHEMA.sheet(VERSION_TABLE, &shown)
             };
-            sheet.write(OutputFormat::Table, style, out)?;
+            sheet.write_with_legend(VERSION_LEGEND, style, out)?;
             writeln!(out, "Versions without compactions are left out.\n")?;
             self.write_unsettled(out)?;
         }
@@ -309,7 +322,7 @@ impl<'a> ValidationReport<'a> {
         if !odd.is_empty() {
             writeln!(
                 out,
-                "\nNot exact, or not to be judged (--explain SESSION walks through one):\n"
+                "\nNot exact, or cannot be judged (--explain SESSION shows one step by step):\n"
             )?;
             SCHEMA
                 .sheet(CASE_COLUMNS, &odd)
@@ -322,6 +335,48 @@ impl<'a> ValidationReport<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Returns how well the policy predicts, in one sentence.
+    fn answer(&self) -> String {
+        let auto = &self.total.auto;
+        let name = &self.policies.name;
+        let calls = format_count(self.total.calls, "call");
+        let when = match self.selection {
+            "" => String::new(),
+            selection => format!(" ({selection})"),
+        };
+        let spurious = match auto.spurious {
+            0 => "and no others".to_owned(),
+            spurious => format!("and {} that did not happen", group_digits(spurious)),
+        };
+        match (auto.decidable, auto.recorded) {
+            (0, 0) => format!(
+                "No automatic compaction is recorded in {calls}{when}; policy {name} predicts {}.",
+                {
+                    match auto.spurious {
+                        0 => "none".to_owned(),
+                        spurious => group_digits(spurious),
+                    }
+                }
+            ),
+            (0, recorded) => format!(
+                "None of the {} can be judged, because the log lacks what the client counted or the window{when}.",
+                format_count_with_plural(recorded, "automatic compaction", "automatic compactions")
+            ),
+            (decidable, _) if auto.exact == decidable => format!(
+                "Policy {name} predicts {} that can be judged at the exact call, {spurious} in {calls}{when}.",
+                match decidable {
+                    1 => "the one automatic compaction".to_owned(),
+                    several => format!("all {} automatic compactions", group_digits(several)),
+                }
+            ),
+            (decidable, _) => format!(
+                "Policy {name} predicts {} of {} automatic compactions that can be judged at the exact call, {spurious} in {calls}{when}.",
+                group_digits(auto.exact),
+                group_digits(decidable)
+            ),
+        }
     }
 
     /// Writes the scores of versions whose rules are not settled apart from the others.
@@ -350,7 +405,7 @@ impl<'a> ValidationReport<'a> {
         if let (Some((p50, _)), Some((p95, _))) = (quantile(&self.errors, 0.5), quantile(&self.errors, 0.95)) {
             writeln!(
                 out,
-                "Tokens before: {} of {} to the token; off by {p50} in the median, {p95} at p95\n  ({} of the size).",
+                "Tokens before: {} of {} exact to the token; off by {p50} in the median, {p95} at p95 ({} of the size).",
                 exact,
                 self.errors.len(),
                 share(quantile(&self.relative_errors(), 0.95))
@@ -360,21 +415,21 @@ impl<'a> ValidationReport<'a> {
         if micro.recorded + micro.unrecorded > 0 {
             writeln!(
                 out,
-                "Micro-compactions: {} of {} decidable with the very list of results, {} spurious;\n  {} more happened without being written down.",
+                "Micro-compactions: {} of {} decidable ones with the exact list of results, {} spurious; {} more happened without a record.",
                 micro.exact, micro.decidable, micro.spurious, micro.unrecorded
             )?;
         }
         if self.images > 0 {
             writeln!(
                 out,
-                "Clearings of images, which no policy models: {}.",
+                "Micro-compactions of images, which no policy models: {}.",
                 group_digits(self.images)
             )?;
         }
         if self.costs.recorded > 0 {
             writeln!(
                 out,
-                "Cost: {} recorded, {} simulated ({}, without expected\n  cache misses {}); a session is off by {} in the median, {} at p90.\n  {} that nothing in the logs explains cost {} ({} of\n  the record).",
+                "Cost: {} recorded, {} simulated ({}, without expected cache misses {}); a session is off by {} in the median, {} at p90. {} that nothing in the logs explains cost {} ({} of the recorded cost).",
                 format_dollars(micro_usd(self.costs.recorded)),
                 format_dollars(micro_usd(self.costs.simulated)),
                 share(relative_cost_error(&self.costs)),
@@ -392,7 +447,7 @@ impl<'a> ValidationReport<'a> {
         if !self.segments.is_empty() {
             writeln!(
                 out,
-                "Windows simulated from the first call of a segment to its end: off by {} in\n  the median, {} at p90, over {}.",
+                "Windows simulated from the first call of a segment (the calls between two boundaries) to its end: off by {} in the median, {} at p90, over {}.",
                 share(quantile(&self.segments, 0.5)),
                 share(quantile(&self.segments, 0.9)),
                 format_count(self.segments.len() as u64, "segment")
@@ -406,7 +461,7 @@ impl<'a> ValidationReport<'a> {
             };
             writeln!(
                 out,
-                "First edits of known files after a boundary: {}; that a read comes first is\n  predicted with precision {} and recall {};\n  it comes first in {} of all.",
+                "First edits of known files after a boundary: {}; that a read comes first is predicted with precision {} and recall {}; it comes first in {} of all.",
                 edits.hits + edits.false_alarms + edits.surprises + edits.quiet,
                 interval(edits.precision()),
                 interval(edits.recall()),
@@ -422,8 +477,8 @@ impl<'a> ValidationReport<'a> {
             let shares = std::iter::zip(COPY_STATES, &edits.next_touches).map(share);
             writeln!(
                 out,
-                "The next touch of a known file is a read, by what is left of it:\n  {}.",
-                shares.collect::<Vec<_>>().join(";\n  ")
+                "The next touch of a known file is a read, by what is left of it: {}.",
+                shares.collect::<Vec<_>>().join("; ")
             )?;
         }
         self.write_windows(out)
@@ -447,7 +502,7 @@ impl<'a> ValidationReport<'a> {
         let shares = shares.map(|(confidence, word)| format!("{word} for {}", group_digits(calls(confidence))));
         writeln!(
             out,
-            "Windows: certain for {} of {},\n  {}. Only predictions on certain windows are\n  scored; an unknown window predicts nothing (--window sets it).",
+            "Windows: certain for {} of {}, {}. Only predictions on certain windows are scored; an unknown window predicts nothing (--window sets it).",
             group_digits(known),
             format_count(total, "call"),
             shares.collect::<Vec<_>>().join(", "),

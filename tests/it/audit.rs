@@ -114,7 +114,11 @@ fn the_effect_of_a_setting_is_judged_per_session() {
         Run::of(command).success()
     };
     let none = run(None);
-    assert!(none.text().contains("change no threshold"), "{}", none.text());
+    assert!(
+        none.text().contains("Your settings leave the threshold as it is."),
+        "{}",
+        none.text()
+    );
     let some = run(Some("50"));
     assert!(
         some.text()

@@ -493,7 +493,8 @@ fn the_same_bytes_under_a_name_that_says_otherwise_are_another_log() {
     settle(&log);
     settle(&part);
     for _ in 0..2 {
-        assert_eq!(totals(&fixture, &part, &[])["responses"], 0);
+        // Packed bytes are no records.
+        fixture.run(["stats".as_ref(), part.as_os_str()]).ended(2);
         assert_eq!(totals(&fixture, &log, &[])["responses"], 3);
     }
 }

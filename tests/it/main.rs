@@ -6,6 +6,7 @@
 
 mod action;
 mod agents;
+mod answers;
 #[cfg(feature = "model")]
 mod anthropic;
 mod audit;

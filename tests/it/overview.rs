@@ -35,17 +35,29 @@ fn without_arguments_the_sessions_of_the_user_are_shown() {
 #[test]
 fn without_logs_the_overview_says_what_to_do() {
     let fixture = Fixture::new();
-    let nothing = fixture.run([""; 0]).ended(2);
-    assert!(nothing.stderr.contains("backcast overview PATH"), "{}", nothing.stderr);
-    // The advice works.
-    let (_, advice) = nothing.stderr.split_once("made-up sessions: ").expect("advice");
-    let mut shell = fixture.hermetic("sh", ["-c", advice.trim()]);
-    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_backcast"))
-        .parent()
-        .expect("a folder");
-    let path = std::env::var("PATH").expect("a path");
-    shell.env("PATH", format!("{}:{path}", bin.display()));
-    assert!(Run::of(shell).success().text().contains("last 30 days"));
+    let sample = fixture.run([""; 0]).success();
+    assert!(
+        sample
+            .text()
+            .starts_with("No session logs were found. SAMPLE: the sessions below are made up.\n"),
+        "{}",
+        sample.text()
+    );
+    assert!(sample.text().contains("Add offline sync"), "{}", sample.text());
+    assert!(sample.text().contains("backcast overview PATH"), "{}", sample.text());
+    let (_, rest) = sample.text().split_once('\n').expect("lines");
+    let asked_for = fixture.run(["overview", "--sample"]).success();
+    assert_eq!(asked_for.text(), format!("SAMPLE: these sessions are made up.\n{rest}"));
+    // A program that wants the user's sessions must not take others for them.
+    let document = fixture.run(["overview", "-f", "json"]).ended(2);
+    assert!(
+        document.stderr.contains("backcast overview PATH"),
+        "{}",
+        document.stderr
+    );
+    let document = fixture.run(["overview", "--sample", "-f", "json"]).success().json();
+    assert_eq!(document["sample"], true);
+    assert!(document["compactions"]["automatic"].as_u64() > Some(0), "{document}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn the_clients_switches_are_taken_over_on_request() {
     let with = run(true);
     for line in [
         "percent = 60.0  # CLAUDE_AUTOCOMPACT_PCT_OVERRIDE",
-        "micro = false  # DISABLE_MICROCOMPACT",
+        "micro = false  # settings: env.DISABLE_MICROCOMPACT",
         "auto = false  # settings: autoCompactEnabled",
     ] {
         assert!(with.contains(line), "{line}\n{with}");

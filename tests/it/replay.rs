@@ -276,11 +276,15 @@ fn a_count_of_one_is_written_in_the_singular() {
     let short = log.lines().take(2).map(|line| format!("{line}\n"));
     fixture.write("logs/a.jsonl", short.collect::<String>());
     let run = fixture.run(["replay", "logs"]).success();
-    assert!(run.text().contains("1 session of 1 log, 1 call\n"), "{}", run.text());
+    assert!(
+        run.text().contains("0 of 1 session compact, 0 times in all"),
+        "{}",
+        run.text()
+    );
     let run = fixture.run(["replay", "logs", "--compare=never"]).success();
     assert!(run.text().contains("1 session of 1 log, 1 call\n"), "{}", run.text());
     let run = fixture.run(["validate", "logs"]).success();
-    assert!(run.text().contains("spurious in 1 call."), "{}", run.text());
+    assert!(run.text().contains("in 1 call;"), "{}", run.text());
 }
 
 #[cfg(feature = "parquet")]

@@ -10,6 +10,7 @@ fn root() -> PathBuf {
 
 /// A sample: its file, and the command, run from the root of the project, that prints it.
 const SAMPLES: &[(&str, &str, i32)] = &[
+    ("sample.txt", "overview --sample", 0),
     ("overview.txt", "overview corpus", 0),
     ("stats.txt", "stats corpus", 0),
     ("stats-ledger.txt", "stats corpus --ledger", 0),

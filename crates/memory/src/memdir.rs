@@ -47,11 +47,11 @@ pub enum MemdirError {
     #[error("{0} does not lie inside the memory directory")]
     Outside(String),
     /// The file changed after the change was planned.
-    #[error("{0} was changed meanwhile; run again")]
+    #[error("{0} changed in the meantime; run the command again")]
     Changed(String),
     #[error("no run {0} in the archive; `memory undo --list` shows them")]
     NoRun(String),
-    #[error("no run has changed {0} yet: there is nothing to undo")]
+    #[error("nothing to undo: no run has changed {0} yet")]
     NoRuns(String),
     #[error("the journal of run {0}: {1}")]
     Journal(String, serde_json::Error),

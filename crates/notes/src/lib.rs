@@ -86,7 +86,7 @@ pub enum TextError {
     #[error("not there yet")]
     Pending,
     /// The conversation is empty.
-    #[error("there is nothing to summarise")]
+    #[error("there is nothing to summarize")]
     Nothing,
     #[error("{0}")]
     Failed(String),

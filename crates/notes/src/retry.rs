@@ -118,12 +118,12 @@ fn attempt(
         };
         if tried == retries.most {
             return Err(TextError::Failed(format!(
-                "the conversation is too long to summarise, also after {tried} tries without its oldest part"
+                "the conversation is too long to summarize, even after {tried} tries without its oldest part"
             )));
         }
         let Some(left) = drop_oldest(&groups, first, excess, retries.percent) else {
             return Err(TextError::Failed(
-                "the conversation is too long to summarise: nothing would be left of it".to_owned(),
+                "the conversation is too long to summarize: nothing would be left of it".to_owned(),
             ));
         };
         first = left.first_group;

@@ -5,7 +5,7 @@
 //!
 //! `rng`, `json`, `words` and `client` are the raw material; `session` writes records and counts the truth; `damage` turns
 //! records into lines; `tools` and `drive` run a bulk session; `cases` contains the bundled corpus, and `traced` the part of
-//! it that is replayed.
+//! it that is replayed; `sample` makes what a first look shows where there are no logs.
 
 #![allow(clippy::disallowed_methods, reason = "this crate writes generated logs")]
 #![allow(
@@ -19,6 +19,7 @@ mod damage;
 mod drive;
 mod json;
 mod rng;
+mod sample;
 mod session;
 mod tools;
 mod traced;
@@ -29,6 +30,7 @@ mod words;
 mod tests;
 
 pub use cases::{cases, write_corpus};
+pub use sample::{SampleLog, sample_logs};
 pub use truth::{Truth, TruthTally};
 
 use crate::client::{CLIENTS, SMALL_MODEL};

@@ -93,6 +93,9 @@ impl OutputSchema {
     }
 }
 
+/// Titles of columns that are not obvious, with what they mean.
+pub type Legend<'a> = &'a [(&'a str, &'a str)];
+
 /// Rows with their columns: the input of every format.
 pub struct Sheet<'a, R> {
     pub schema: OutputSchema,
@@ -108,11 +111,25 @@ impl<R> Sheet<'_, R> {
     pub fn write(&self, format: OutputFormat, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
         let mut out = BufWriter::new(out);
         match format {
-            OutputFormat::Table => table::write(self, style, &mut out)?,
+            OutputFormat::Table => table::write(self, style, &mut out).map(|_| ())?,
             OutputFormat::Json => json::write_document(self, &mut out)?,
             OutputFormat::Jsonl => json::write_lines(self, &mut out)?,
             OutputFormat::Csv => csv::write(self, &mut out)?,
             OutputFormat::Parquet => parquet::write(self, &mut out)?,
+        }
+        out.flush()
+    }
+
+    /// Writes the table for people, and below it what the words of `legend` mean whose columns are shown.
+    pub fn write_with_legend(&self, legend: Legend<'_>, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+        let mut out = BufWriter::new(out);
+        let shown = table::write(self, style, &mut out)?;
+        let words = legend.iter().filter(|(title, _)| shown.contains(title));
+        let words = words
+            .map(|(title, meaning)| format!("{title}: {meaning}."))
+            .collect::<Vec<_>>();
+        if !words.is_empty() {
+            writeln!(out, "{}", words.join(" "))?;
         }
         out.flush()
     }

@@ -55,7 +55,8 @@ const MAX_TABLE_WIDTH: usize = 30_000;
 
 const ELLIPSIS: &str = "…";
 
-pub(super) fn write<R>(sheet: &Sheet<R>, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+/// Writes the table. Returns the titles of the columns that are shown.
+pub(super) fn write<R>(sheet: &Sheet<R>, style: TableStyle, out: &mut dyn Write) -> io::Result<Vec<&'static str>> {
     let room = style.width.clamp(1, MAX_TABLE_WIDTH);
     let columns: Vec<TableColumn> = sheet
         .columns
@@ -63,7 +64,7 @@ pub(super) fn write<R>(sheet: &Sheet<R>, style: TableStyle, out: &mut dyn Write)
         .filter_map(|column| TableColumn::new(column, sheet))
         .collect();
     if columns.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let widths = fit_columns(&columns, room);
     let shown: Vec<(&TableColumn, usize)> = columns
@@ -78,17 +79,18 @@ pub(super) fn write<R>(sheet: &Sheet<R>, style: TableStyle, out: &mut dyn Write)
         .iter()
         .zip(&widths)
         .filter(|(_, width)| width.is_none())
-        .map(|(column, _)| column.title())
+        .map(|(column, _)| column.title)
         .collect();
     if !hidden.is_empty() {
         let note = format!("Not shown at this width: {}", hidden.join(", "));
         writeln!(out, "{}", shorten_middle(&note, room))?;
     }
-    Ok(())
+    Ok(shown.iter().map(|(column, _)| column.title).collect())
 }
 
 /// The texts of one column: its title, its rows and, if there is one, the total.
 struct TableColumn {
+    title: &'static str,
     cells: Vec<String>,
     /// Width of the widest cell.
     natural: usize,
@@ -105,15 +107,12 @@ impl TableColumn {
         cells.extend(sheet.rows.iter().chain(sheet.total).map(|row| column.display(row)));
         let natural = cells.iter().map(|cell| width(cell)).max().unwrap_or(0).max(1);
         Some(TableColumn {
+            title: column.title,
             cells,
             natural,
             unit: column.unit,
             in_table: column.in_table,
         })
-    }
-
-    fn title(&self) -> &str {
-        &self.cells[0]
     }
 
     /// Returns the width of the column if text may have at most `cap`. Only text is shortened: a shortened number is wrong.

@@ -97,11 +97,11 @@ pub struct Discovery {
 pub enum DiscoveryError {
     /// The path does not exist.
     #[error(
-        "{0}: no such file or folder\n  hint: a pattern such as 'logs/**/*.jsonl' needs quotes, so that the shell leaves it alone"
+        "{0}: no such file or folder\n  hint: a pattern such as 'logs/**/*.jsonl' needs quotes, so that the shell does not expand it"
     )]
     Missing(String),
     /// The base folder of a pattern cannot be read.
-    #[error("{pattern}: cannot look into {folder}: {reason}")]
+    #[error("{pattern}: cannot read {folder}: {reason}")]
     Start {
         /// The pattern.
         pattern: String,

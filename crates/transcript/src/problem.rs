@@ -147,9 +147,9 @@ impl ProblemKind {
                 "a boundary whose last message is not in the log; joined to the record before it"
             }
             ProblemKind::CacheRebuilt => "a cache entry was damaged, foreign or outdated; it was made again",
-            ProblemKind::NoText => "a summary or notes could not be written; the reason stands beside it",
+            ProblemKind::NoText => "a summary or notes could not be written, for the reason given",
             ProblemKind::TextKept => {
-                "somebody changed the text since it was written, or wrote it; it stays (--force replaces it)"
+                "the text was edited since it was written, or a person wrote it; it stays (--force replaces it)"
             }
             ProblemKind::Internal => "a defect of backcast: the session was left out; please report it",
         }

@@ -29,11 +29,10 @@ use transcript::log::Time;
 /// Arguments of `memory dream`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Runs when a day has gone by since the last one and five sessions have newer transcripts; otherwise it says why not and ends
-with status 0. What leaves the directory goes to `.archive` with the reason; `memory undo` brings it back.
+Runs if the last consolidation was at least a day ago and five sessions have newer transcripts; otherwise it says why not and
+exits with status 0. Retired memories go to `.archive` with the reason; `memory undo` restores them.
 
-With --backend anthropic a model names further pairs that say the same or contradict each other; what is done about them is
-decided by the same rules.")]
+With --backend anthropic a model finds more duplicates and contradictions; the same rules decide what to do about them.")]
 pub struct DreamArgs {
     /// Which directory.
     #[command(flatten)]
@@ -41,19 +40,19 @@ pub struct DreamArgs {
     /// Show what would change as a diff, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Whether or not it is time.
+    /// Run even if it is not time yet.
     #[arg(long)]
     pub force: bool,
-    /// Folder of the transcripts that count as sessions [default: the folder above the directory].
+    /// Folder with the transcripts that count as sessions [default: the folder above the directory].
     #[arg(long, value_name = "DIR")]
     pub transcripts: Option<PathBuf>,
-    /// Least hours since the last one [default: 24, `dream.hours`].
+    /// Minimum hours since the last consolidation [default: 24, `dream.hours`].
     #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(i64).range(0..=100_000))]
     pub hours: Option<i64>,
-    /// Least number of sessions with newer transcripts [default: 5, `dream.sessions`].
+    /// Minimum number of sessions with newer transcripts [default: 5, `dream.sessions`].
     #[arg(long, value_name = "N")]
     pub sessions: Option<usize>,
-    /// Days after which a project fact that was said once leaves.
+    /// Retire project facts that were said only once, after this many days.
     #[arg(long, value_name = "DAYS", default_value_t = 180, value_parser = clap::value_parser!(i64).range(1..=100_000))]
     pub prune_days: i64,
     /// Which backend.
@@ -114,11 +113,11 @@ pub fn dream(args: &DreamArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
         ask_model(model, &apply_changes(&snapshot, &distilled))?;
     }
     let Some(lock) = memdir.lock(now)? else {
-        notice!("not now: another run is writing there");
+        notice!("another run is writing there; try again later");
         return Ok(RunStatus::Done);
     };
     let Some(consolidation) = lock::acquire_consolidation(memdir.root(), now).context("the consolidation lock")? else {
-        notice!("not now: another consolidation is running");
+        notice!("another consolidation is running; try again later");
         return Ok(RunStatus::Done);
     };
     let distilled = distill_daily_logs(&memdir, &read_snapshot(&memdir)?, &rules);
@@ -316,13 +315,13 @@ pub(super) fn print_overlong_indexes(memdir: &Memdir, limits: &IndexLimits) {
 /// Says how to take a run back, as it can be pasted.
 pub(super) fn print_undo_hint(dir: &DirArgs, run: &str) {
     notice!(
-        "run {run}; `backcast memory undo {run}{}` takes it back",
+        "run {run}; `backcast memory undo {run}{}` reverts it",
         folder::dir_options(dir)
     );
 }
 
 fn print_proposals(proposals: &[dream::DreamProposal]) {
     for proposal in proposals {
-        notice!("look at {} and {}: {}", proposal.file, proposal.other, proposal.about);
+        notice!("check {} and {}: {}", proposal.file, proposal.other, proposal.about);
     }
 }

@@ -40,7 +40,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use table::human::{format_count, format_count_with_plural};
+use table::human::{format_count, format_count_with_plural, group_digits};
 use transcript::log::Time;
 use transcript::messages::{Message, PartSelection};
 
@@ -53,16 +53,16 @@ const DEFAULT_CONFIDENCE: f64 = 0.5;
 /// Arguments of `memory extract`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Standing orders, preferences, corrections, decisions with their reasons, and where things are: what people said in prompts,
-in prompts queued while the agent worked, when they refused a call, and in answers to its questions; in English or Chinese.
-Memory files that the agent wrote in the sessions are taken over, marked as the agent's. Pasted text, tasks, questions and
-what programs write in the user's name are no memories. Secrets are never kept or printed.
+Finds standing instructions, preferences, corrections, decisions with their reasons, and where things are: what people said in
+prompts, in prompts queued while the agent worked, when they refused a call, and in answers to its questions; in English or
+Chinese. Memory files that the agent wrote in the sessions are included and marked as the agent's. Pasted text, tasks, questions
+and text that programs wrote do not become memories. Secrets are never kept or printed.
 
 A memory belongs to the project whose sessions said it. Without PATH, sessions of the repository in this folder are read.
-With PATH, all of them: --out makes a directory for each project. A directory never takes memories of two projects.
+With PATH, all sessions are read; --out makes a directory for each project. A directory never holds memories of two projects.
 
 Only what is likely to hold is written. The rest waits in `memory review`. A second run over the same logs changes nothing,
-and `memory undo` takes a run back.
+and `memory undo` reverts a run.
 
 Examples:
   backcast memory extract                                       this repository's sessions, into its directory
@@ -81,17 +81,17 @@ pub struct ExtractArgs {
     /// Which projects.
     #[command(flatten)]
     pub projects: ProjectArgs,
-    /// Only print what would be kept.
+    /// Only print what would be written.
     #[arg(long)]
     pub dry_run: bool,
     /// Put project facts and pointers into the team's folder.
     #[arg(long)]
     pub team: bool,
-    /// Only note it in the logs of the days it was said on (`logs/YYYY/MM/YYYY-MM-DD.md`), which `memory dream` distils. Taken back
-    /// by `memory undo`, too.
+    /// Only write daily logs (`logs/YYYY/MM/YYYY-MM-DD.md`), which `memory dream` turns into memories. `memory undo` reverts
+    /// this, too.
     #[arg(long, conflicts_with_all = ["team", "dry_run"])]
     pub daily: bool,
-    /// Print what was found, in this form [default: a table with --dry-run, --rejected or --harvest, else nothing].
+    /// Print what was found in this format [default: a table with --dry-run, --rejected or --harvest, else nothing].
     #[arg(long, short, value_enum, value_name = "FORMAT", help_heading = "Output")]
     pub format: Option<MemoryFormat>,
     /// Print what was found and what was rejected, and why.
@@ -100,17 +100,17 @@ pub struct ExtractArgs {
     /// The HTML page.
     #[command(flatten)]
     pub page: PageArgs,
-    /// Print the memory files that the agent itself wrote, as they last were, instead; no directory is touched.
+    /// Instead print the memory files that the agent itself wrote, in their last version. Writes nothing.
     #[arg(
         long,
         conflicts_with_all = ["html", "rejected", "team", "daily", "dir", "agent_type", "rules", "min_confidence", "backend", "out", "project", "all_projects"],
         help_heading = "Output"
     )]
     pub harvest: bool,
-    /// Rules of your own (TOML): patterns whose hits are memories.
+    /// Your own rules (TOML): patterns whose matches are memories.
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub rules: Option<PathBuf>,
-    /// Confidence from which a memory is written, 0 to 1.
+    /// Least confidence for a memory to be written, 0 to 1.
     #[arg(long, value_name = "X", default_value_t = DEFAULT_CONFIDENCE, value_parser = parse_share, help_heading = "Selection")]
     pub min_confidence: f64,
     /// Which backend.
@@ -171,7 +171,7 @@ fn store_candidates(args: &ExtractArgs, path: &Path, extraction: &Extraction) ->
     if !args.input.quiet {
         print_changes(&args.dir, &planned.changes, run.as_deref());
         notice!(
-            "{} there already, {} had been retired, {} had been deleted",
+            "{} already there, {} retired before, {} deleted before",
             planned.unchanged,
             planned.retired,
             planned.deleted
@@ -318,7 +318,7 @@ fn append_daily_logs(
     let run = memdir.commit(lock, "extract", now, &changes)?;
     if !args.input.quiet {
         notice!(
-            "{} noted; `backcast memory dream{}` distils them",
+            "{} written; `backcast memory dream{}` turns them into memories",
             format_count(added, "line"),
             folder::dir_options(&args.dir)
         );
@@ -368,7 +368,11 @@ fn run_extract(args: &ExtractArgs, given: GivenOptions<'_>) -> Result<RunStatus>
     ensure_absent(args.page.html.as_deref(), args.page.force)?;
     let own = read_rules(args.rules.as_deref())?;
     let rules = own.as_ref().unwrap_or_else(|| ExtractionRules::built_in());
-    let (messages, problems) = with_messages(&args.input, EXTRACT_FILTER, |messages, problems| (messages, problems))?;
+    let is_table = args.dry_run && args.format.unwrap_or_default() == MemoryFormat::Table;
+    let input = args
+        .input
+        .shown_as_table(is_table && args.page.html.is_none() && args.input.selection.project.is_empty());
+    let (messages, problems) = with_messages(input, EXTRACT_FILTER, |messages, problems| (messages, problems))?;
     let (projects, roots) = split_by_project(
         messages,
         &args.input.selection.project,
@@ -424,7 +428,11 @@ fn run_extract(args: &ExtractArgs, given: GivenOptions<'_>) -> Result<RunStatus>
     let is_shown = args.dry_run || args.rejected;
     if let Some(format) = args.format.or(is_shown.then_some(MemoryFormat::Table)) {
         let text = match format {
-            MemoryFormat::Table => fold_for_terminal(&to_table(&found, args.rejected)),
+            MemoryFormat::Table => fold_for_terminal(&format!(
+                "{}\n{}",
+                found_sentence(&found),
+                to_table(&found, args.rejected)
+            )),
             MemoryFormat::Json => to_json_document(&found, args.rejected),
             MemoryFormat::Jsonl => to_json_lines(&found, args.rejected),
         };
@@ -449,24 +457,61 @@ fn merge_by_dir(dirs: &[Option<PathBuf>], found: &[ProjectExtraction]) -> BTreeM
     merged
 }
 
-fn print_counts(args: &ExtractArgs, found: &[ProjectExtraction]) {
-    let count = |of: fn(&Extraction) -> usize| found.iter().map(|project| of(&project.extraction)).sum::<usize>();
+/// Returns what was found, in one or two sentences.
+fn found_sentence(found: &[ProjectExtraction]) -> String {
+    let count = |of: fn(&Extraction) -> usize| found.iter().map(|project| of(&project.extraction) as u64).sum::<u64>();
+    let memories = count(|found| found.candidates.len());
     let waiting = count(|found| found.review.len());
-    if args.dry_run {
-        notice!(
-            "{}, {} turned down, {} dropped for a secret",
-            format_count_with_plural(count(|found| found.candidates.len()) as u64, "memory", "memories"),
-            count(|found| found.rejections.len()),
-            found
-                .iter()
-                .map(|project| project.extraction.secrets_dropped)
-                .sum::<u64>()
+    let projects = found.iter().filter(|project| !project.extraction.candidates.is_empty());
+    let place = match (projects.count() as u64, found.len() as u64) {
+        (0, 0) => String::new(),
+        (0, all) => format!(" in {}", format_count(all, "project")),
+        (some, _) => format!(" in {}", format_count(some, "project")),
+    };
+    let mut text = match memories {
+        0 => format!("Nothing found that later sessions should know{place}.\n"),
+        memories => format!(
+            "{} found that later sessions should know{place}.\n",
+            format_count(memories, "thing")
+        ),
+    };
+    if waiting > 0 {
+        let _ = writeln!(
+            text,
+            "{} less certain: `backcast memory review` with the same arguments shows them.",
+            format_count_with_plural(waiting, "more is", "more are")
         );
     }
-    if waiting > 0 {
+    if memories > 0 {
+        text.push_str("In parentheses: type, and confidence from 0 to 1.\n");
+    }
+    text
+}
+
+/// Says what was not kept.
+fn print_counts(args: &ExtractArgs, found: &[ProjectExtraction]) {
+    let count = |of: fn(&Extraction) -> usize| found.iter().map(|project| of(&project.extraction) as u64).sum::<u64>();
+    let waiting = count(|found| found.review.len());
+    let is_table = args.format.unwrap_or_default() == MemoryFormat::Table;
+    if args.dry_run && !is_table {
         notice!(
-            "{} less sure: `backcast memory review` with the same arguments shows them",
-            format_count_with_plural(waiting as u64, "candidate is", "candidates are")
+            "{}, {} less certain",
+            format_count_with_plural(count(|found| found.candidates.len()), "memory", "memories"),
+            group_digits(waiting)
+        );
+    }
+    if args.dry_run {
+        let secrets = found
+            .iter()
+            .map(|project| project.extraction.secrets_dropped)
+            .sum::<u64>();
+        if secrets > 0 {
+            notice!("{} dropped because of a secret", format_count(secrets, "statement"));
+        }
+    } else if waiting > 0 {
+        notice!(
+            "{} less certain: `backcast memory review` with the same arguments shows them",
+            format_count_with_plural(waiting, "candidate is", "candidates are")
         );
     }
 }
@@ -497,7 +542,7 @@ fn run_harvest(args: &ExtractArgs) -> Result<RunStatus> {
     print(text.as_bytes())?;
     if !args.input.quiet {
         notice!(
-            "{}, {} edited but never written in these logs, {} dropped for a secret",
+            "{}, {} edited but never written in these logs, {} dropped because of a secret",
             format_count(found.files.len() as u64, "memory file"),
             found.unknown.len(),
             found.secrets_dropped

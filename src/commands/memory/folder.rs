@@ -2,6 +2,7 @@
 
 use crate::commands::memory::{AgentScope, DirArgs};
 use crate::run::client_home;
+use crate::views::doctor::MemoryReport;
 use anyhow::{Context, Result, bail};
 use memory::memdir::Memdir;
 use memory::place::{AgentMemoryScope, MemdirLocation, MemdirLookup, agent_memdir, locate_memdir};
@@ -42,10 +43,41 @@ pub fn resolve_dir(args: &DirArgs) -> Result<PathBuf> {
     };
     match locate_memdir(&around) {
         MemdirLocation::At(path) => Ok(path),
-        MemdirLocation::Off(switch) => bail!("memory is switched off ({switch})\n  hint: name a directory with --dir"),
+        MemdirLocation::Off(switch) => bail!("memory is switched off ({switch})\n  hint: pass a directory with --dir"),
         MemdirLocation::Refused(path, why) => bail!("{path} {why}: not a place for memories"),
-        MemdirLocation::NoHome => bail!("no home folder to look for memories in\n  hint: name a directory with --dir"),
+        MemdirLocation::NoHome => {
+            bail!("there is no home folder to look for memories in\n  hint: pass a directory with --dir")
+        }
     }
+}
+
+/// Looks for memories: those of the project around the current folder, and of all others.
+pub fn find_memories() -> Result<MemoryReport> {
+    let here = resolve_dir(&DirArgs::default())?;
+    let here_count = Memdir::open(&here)?.map(|memdir| memdir.read()).transpose()?;
+    let projects = client_home().map(|home| home.join("projects"));
+    let folders = projects
+        .and_then(|projects| std::fs::read_dir(projects).ok())
+        .into_iter()
+        .flatten()
+        .flatten();
+    let folders = folders
+        .map(|folder| folder.path().join("memory"))
+        .filter(|folder| folder.is_dir() && *folder != here);
+    let mut others = Vec::new();
+    for folder in folders {
+        if let Ok(Some(memdir)) = Memdir::open(&folder)
+            && let Ok((snapshot, _)) = memdir.read()
+        {
+            others.push((folder, snapshot.topics.len()));
+        }
+    }
+    others.sort();
+    Ok(MemoryReport {
+        here,
+        here_count: here_count.map(|(snapshot, _)| snapshot.topics.len()),
+        others,
+    })
 }
 
 /// The directory, which must be there.
@@ -53,7 +85,7 @@ pub fn open_existing(args: &DirArgs) -> Result<Memdir> {
     let path = resolve_dir(args)?;
     Memdir::open(&path)?.with_context(|| {
         format!(
-            "{}: no memories there\n  hint: `backcast memory extract --dir DIR` makes them from past sessions; --dir names another place",
+            "no memories in {}\n  hint: `backcast memory extract` writes them from past sessions; `backcast doctor` says where others are; --dir picks another directory",
             path.display()
         )
     })

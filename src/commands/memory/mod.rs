@@ -71,38 +71,38 @@ impl MemoryArgs {
 /// What `memory` does.
 #[derive(Debug, Subcommand)]
 pub enum MemoryCommand {
-    /// Finds what people said that will hold in later sessions, and keeps it.
+    /// Finds what people said that later sessions should know, and keeps it.
     Extract(ExtractArgs),
-    /// Decides on candidates that are not sure enough to be written.
+    /// Shows candidates that are too uncertain to be written, and records your decisions.
     Review(ReviewArgs),
     /// Finds the memories that help with a query.
     Recall(RecallArgs),
-    /// Consolidates: merges what says the same, settles contradictions, retires what is old. Nothing is lost.
+    /// Consolidates: merges duplicates, resolves contradictions, retires what is outdated. Nothing is lost.
     Dream(DreamArgs),
-    /// Brings files back to how they were before a run.
+    /// Restores the files as they were before a run.
     Undo(UndoArgs),
     /// Prints the memory section of a system prompt, with the index, and the instruction files.
     Prompt(PromptArgs),
-    /// Says what is wrong with a memory directory; status 1 if anything is.
+    /// Checks a memory directory; status 1 if anything is wrong.
     Check(MemoryCheckArgs),
-    /// Lists the memories.
+    /// Lists the memories and where they are.
     List(ListArgs),
 }
 
 /// Which directory.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct DirArgs {
     /// Memory directory. Without it: CLAUDE_COWORK_MEMORY_PATH_OVERRIDE, the user's settings (never those committed in a
     /// repository), then `projects/SLUG/memory` in the client's home, by the root of the repository.
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// The memory of an agent of this type instead; a `:` in it becomes `-`.
+    /// Use the memory of this agent type instead; a `:` in it becomes `-`.
     #[arg(long, value_name = "TYPE", conflicts_with = "dir")]
     pub agent_type: Option<String>,
     /// Which memory of the agent.
     #[arg(long, value_enum, default_value_t, value_name = "SCOPE", requires = "agent_type")]
     pub scope: AgentScope,
-    /// Sets a limit of the policy, e.g. `recall.most=3`; may be given several times.
+    /// Set a limit of the policy, e.g. `recall.most=3`; repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
@@ -136,8 +136,8 @@ pub enum MemoryCheckFormat {
 /// Arguments of `memory check`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-With --logs the directory is also held against what extraction makes of them: what they say that is not here, what was said
-again, taken back or contradicted since is out of date.
+With --logs the directory is also compared with what extraction would write now: the finding `out-of-date` lists what is new, and
+what was repeated, retracted or contradicted since.
 
 Examples:
   backcast memory check --dir memory/ -f github            annotations for a pull request
@@ -146,20 +146,19 @@ pub struct MemoryCheckArgs {
     /// Which directory.
     #[command(flatten)]
     pub dir: DirArgs,
-    /// Logs, folders or patterns that the directory should be up to date with.
+    /// Logs, folders or patterns that the directory is compared with.
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub logs: Vec<PathBuf>,
-    /// The directory is kept with `extract --team`: project facts and pointers belong in the team's folder.
+    /// The directory is written with `extract --team`: project facts and pointers belong in the team's folder.
     #[arg(long, requires = "logs")]
     pub team: bool,
     /// How findings are written.
     #[arg(long, short, value_enum, default_value_t, value_name = "FORMAT")]
     pub format: MemoryCheckFormat,
-    /// List problems of the logs with file, line and byte offset, not only how many there were: the first ten of each kind and
-    /// file, at most a thousand.
+    /// List problems with the logs by file, line and byte offset: the first ten of each kind per file, at most a thousand.
     #[arg(long, requires = "logs", help_heading = "Problems")]
     pub problems: bool,
-    /// End with status 3 if any of the logs was lost or skipped.
+    /// Exit with status 3 if any of the logs could not be read.
     #[arg(long, requires = "logs", help_heading = "Problems")]
     pub strict: bool,
     /// No progress bar and no summary on standard error.
@@ -325,7 +324,12 @@ fn run_list(args: &ListArgs) -> Result<RunStatus> {
     }
     let now = now();
     let text = match args.format {
-        DocumentFormat::Text => fold_for_terminal(&list_table(&snapshot.topics, now)),
+        DocumentFormat::Text => fold_for_terminal(&format!(
+            "{} in {}.\n\n{}",
+            format_count_with_plural(snapshot.topics.len() as u64, "memory", "memories"),
+            memdir.root().display(),
+            list_table(&snapshot.topics, now)
+        )),
         DocumentFormat::Json => {
             let object = |topic: &memory::topic::Topic| {
                 let source = |source: &memory::kinds::MemorySource| {

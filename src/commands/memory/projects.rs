@@ -18,7 +18,7 @@ pub struct ProjectArgs {
     /// One directory for each project, below this folder.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "agent_type"])]
     pub out: Option<PathBuf>,
-    /// Every project of the logs, each into the directory that the client uses for it.
+    /// Write each project's memories into the directory that the client uses for it.
     #[arg(long, conflicts_with_all = ["dir", "agent_type", "out", "project"])]
     pub all_projects: bool,
 }
@@ -76,7 +76,7 @@ pub fn split_by_project(
         );
     }
     if found.is_empty() && !names.is_empty() {
-        notice!("no sessions of {here} in these logs; --project picks another project, --all-projects takes all");
+        notice!("no sessions of {here} in these logs; --project picks another project, --all-projects reads all");
     }
     Ok((found, roots))
 }
@@ -117,7 +117,7 @@ pub fn target_dirs(
     }
     if args.all_projects {
         let dirs = usual_dirs(projects).into_iter().collect::<Option<Vec<_>>>();
-        return dirs.context("no home folder to keep memories in\n  hint: --out names a folder");
+        return dirs.context("there is no home folder to keep memories in\n  hint: pass a folder with --out");
     }
     // Sessions that name no folder belong to the one project there is.
     let roots = projects
@@ -148,7 +148,7 @@ pub fn target_dirs(
         && *root != current_project()?
     {
         bail!(
-            "these sessions belong to {root}, not to the project in this folder\n  hint: --dir or --out says where its memories go"
+            "these sessions belong to {root}, not to the project in this folder\n  hint: say where its memories go with --dir or --out"
         );
     }
     Ok(projects.iter().map(|_| target.clone()).collect())

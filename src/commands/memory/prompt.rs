@@ -19,10 +19,10 @@ pub struct PromptArgs {
     /// Which directory.
     #[command(flatten)]
     pub dir: DirArgs,
-    /// A file that is being worked on: instruction files in the folders above it are added. May be given several times.
+    /// A file that is being worked on: adds the instruction files in the folders above it. Repeatable.
     #[arg(long, value_name = "PATH")]
     pub touched: Vec<PathBuf>,
-    /// Only the section about the memory.
+    /// Print only the section about the memory.
     #[arg(long)]
     pub memory_only: bool,
 }

@@ -36,40 +36,40 @@ struct RecallQuery {
 /// Arguments of `memory recall`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-Memories are ranked by the words of the query: in name, description and text, by how rare they are, how close together they
-stand, and by stems and other words for the same. The answer ends at the first memory that scores less than half of the best
-one (--fit). It is empty only if no memory has a word that the query is about.
+Memories are ranked by the words of the query in name, description and text: how rare the words are and how close together they
+stand, with stems and synonyms. The answer ends at the first memory that scores less than half of the best one (--fit). It is
+empty only if no memory contains a word that the query is about.
 
 Examples:
   backcast memory recall \"how do we run the integration tests\"
   backcast memory recall --queries prompts.jsonl    an answer a line, {\"id\", \"query\", \"selected\"}
   backcast memory recall \"how to run the tests\" --backend anthropic --estimate    what a model would cost")]
 pub struct RecallArgs {
-    /// What it is about.
+    /// What to look for.
     #[arg(required_unless_present = "queries", value_name = "QUERY")]
     pub query: Option<String>,
     /// Which directory.
     #[command(flatten)]
     pub dir: DirArgs,
-    /// Answers many: a JSON object a line, `{"id", "text"}`; `-` is standard input. Writes a JSON object a line.
+    /// Answer many queries: one JSON object per line, `{"id", "text"}`; `-` is standard input. Prints one JSON object per line.
     #[arg(long, value_name = "FILE", conflicts_with = "query")]
     pub queries: Option<PathBuf>,
-    /// Most memories in an answer, at least 1 [default: 5, `recall.most`].
+    /// Maximum number of memories, at least 1 [default: 5, `recall.most`].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub most: Option<u32>,
-    /// How many files are looked at, the newest first; 0 for all [default: 200, `recall.files`].
+    /// How many files are searched, newest first; 0 for all [default: 200, `recall.files`].
     #[arg(long, value_name = "N")]
     pub max_files: Option<usize>,
-    /// Share of the best score, 0 to 1, below which a memory is left out; 0 leaves none out.
+    /// Leave out memories that score less than this share of the best one, 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = parse_share)]
     pub fit: f64,
-    /// A file that this session was shown or has read; may be given several times.
+    /// A file that this session has seen already; repeatable.
     #[arg(long, value_name = "FILE")]
     pub surfaced: Vec<String>,
-    /// A tool in use: its usage docs are left out, warnings about it are not. May be given several times.
+    /// A tool in use: its usage docs are left out, warnings about it are not. Repeatable.
     #[arg(long, value_name = "NAME")]
     pub tool: Vec<String>,
-    /// Bytes that the session has left for memories [default: 60000, `recall.session_bytes`].
+    /// Bytes that the session may still spend on memories [default: 60000, `recall.session_bytes`].
     #[arg(long, value_name = "BYTES")]
     pub budget: Option<usize>,
     /// How the answer is written.
@@ -93,7 +93,7 @@ pub fn run(args: &RecallArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
         Some(memdir) => memdir.read_memories(most)?,
         None => {
             notice!(
-                "{}: no memories there; `backcast memory extract` makes them from past sessions",
+                "no memories in {}; `backcast memory extract` writes them from past sessions",
                 path.display()
             );
             Default::default()

@@ -30,13 +30,13 @@ use table::atomic;
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Shows the candidates that `memory extract` finds but does not write, best first, with where they were said. In a terminal a
-key and Enter decide: a accepts, e accepts with a title and text of your own, d drops this one, n drops it and speaks against
-everything like it, s skips, q ends. Skipped candidates come again.
+key and Enter decide: a accepts, e accepts with your own title and text, d drops this one, n drops it and lowers the score of
+everything like it, s skips, q quits. Skipped candidates come up again.
 
-With --review-file the candidates go into a Markdown file with a box each: the body of a pull request, or a file to edit.
-Tick a box, write `drop` or `never` behind it, and read the decisions back with --apply.
+With --review-file the candidates go into a Markdown file with a checkbox each: the body of a pull request, or a file to edit.
+Tick a box, or write `drop` or `never` after it, and apply the decisions with --apply.
 
-What is decided is kept in the directory and shifts later scores a little. --acts lists it, --forget-acts removes it.
+Decisions are stored in the directory and shift later scores a little. --acts lists them, --forget-acts removes them.
 
 Examples:
   backcast memory review                                         this repository's sessions
@@ -53,28 +53,28 @@ pub struct ReviewArgs {
     /// Which projects.
     #[command(flatten)]
     pub projects: ProjectArgs,
-    /// Write the candidates to a Markdown file, with a box each.
+    /// Write the candidates to a Markdown file with a checkbox each.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["yes", "apply"])]
     pub review_file: Option<PathBuf>,
     /// Replace the file.
     #[arg(long, requires = "review_file")]
     pub force: bool,
-    /// Read the decisions from such a file.
+    /// Apply the decisions in such a file.
     #[arg(long, value_name = "FILE", conflicts_with = "yes")]
     pub apply: Option<PathBuf>,
     /// Accept all candidates.
     #[arg(long)]
     pub yes: bool,
-    /// List what was decided, and change nothing.
+    /// List earlier decisions, and change nothing.
     #[arg(long, conflicts_with_all = ["yes", "apply", "review_file", "forget_acts"])]
     pub acts: bool,
-    /// Forget what was decided. Memories stay.
+    /// Forget earlier decisions. Memories stay.
     #[arg(long, conflicts_with_all = ["yes", "apply", "review_file"])]
     pub forget_acts: bool,
     /// Rules of your own (TOML).
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub rules: Option<PathBuf>,
-    /// Confidence from which a candidate is written by `memory extract`, and not reviewed.
+    /// Candidates with at least this confidence are written by `memory extract` and not reviewed.
     #[arg(long, value_name = "X", default_value_t = 0.5, value_parser = parse_share, help_heading = "Selection")]
     pub min_confidence: f64,
 }
@@ -130,7 +130,7 @@ pub fn run(args: &ReviewArgs) -> Result<RunStatus> {
         let shown = waiting.values().flatten().map(candidate_paragraph).collect::<Vec<_>>();
         print(shown.join("\n").as_bytes())?;
         notice!(
-            "{} to decide on, but there is no terminal to ask in: --review-file FILE writes them, --yes accepts them all",
+            "{} to decide on, but there is no terminal: --review-file FILE writes them, --yes accepts them all",
             shown.len()
         );
         return Ok(report_problems(&args.input, &problems));

@@ -61,7 +61,7 @@ impl NotesOutcome {
         let reasons = self.missing_texts.iter().map(|(why, count)| format!("{count} x {why}"));
         let reasons = reasons.collect::<Vec<_>>().join("\n  ");
         bail!(
-            "some texts were not written\n  {reasons}\n  hint: what was answered is kept; the same command asks only for the rest"
+            "some texts were not written\n  {reasons}\n  hint: answers are stored; the same command asks only for the rest"
         )
     }
 }

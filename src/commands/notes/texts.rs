@@ -212,7 +212,7 @@ impl<'a> NotesRun<'a> {
             RecordLocation::NotInSession => Err(SessionNotesOutcome::Skipped),
             RecordLocation::Rewound => elsewhere(format!("session {id} was rewound from it")),
             RecordLocation::SubAgent => elsewhere(format!("it belongs to a sub-agent of session {id}")),
-            RecordLocation::OffChain => elsewhere(format!("it stands beside that of session {id}")),
+            RecordLocation::OffChain => elsewhere(format!("it is next to that of session {id}")),
         }
     }
 

@@ -70,7 +70,7 @@ impl ReportInputs {
             Ok(listed) => listed,
             Err(error) if depth == 0 => bail!("{}: {error}", folder.display()),
             Err(error) => {
-                notice!("{}: {error}; passed over", folder.display());
+                notice!("{}: {error}; skipped", folder.display());
                 return Ok(());
             }
         };
@@ -89,7 +89,7 @@ impl ReportInputs {
         let is_tune = has("recommendation.json") && has("points.csv");
         if is_run && !has("manifest.json") {
             bail!(
-                "{}: a replay that was broken off (no manifest.json); run it again",
+                "{}: an interrupted replay (no manifest.json); run it again",
                 folder.display()
             );
         }

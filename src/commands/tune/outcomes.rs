@@ -43,7 +43,7 @@ pub fn read_outcomes(path: &Path) -> Result<OutcomeTable> {
         parse_rows(&text).with_context(context)?
     };
     if outcomes.is_empty() {
-        bail!("{}: no outcome in it", path.display());
+        bail!("{}: contains no outcome", path.display());
     }
     Ok(OutcomeTable { outcomes })
 }

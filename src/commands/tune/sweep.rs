@@ -120,7 +120,7 @@ impl Tuner<'_> {
         let mut known = KnownScores::new();
         let groups = self.group_sessions(&prepared);
         if groups.is_empty() {
-            bail!("the window of no session is known, so nothing can be compared\n  hint: say it with --window 200000");
+            bail!("your window is not known, so nothing can be compared\n  hint: pass it, for example --window 200000");
         }
         let mut sweeps = Vec::new();
         for mut group in groups {
@@ -146,6 +146,7 @@ impl Tuner<'_> {
                 .as_ref()
                 .map(|outcomes| outcomes.summarize(&prepared.costs(), &self.choice_options())),
             sweeps,
+            selection: run.selection.label.clone(),
             problems,
         })
     }
@@ -158,7 +159,7 @@ impl Tuner<'_> {
         }
         if let Some(folds) = self.options.folds.filter(|folds| *folds > sessions.len()) {
             bail!(
-                "--folds {folds} is more than there are sessions with a call: {}\n  hint: a fold needs a session at least",
+                "--folds {folds} is more than the number of sessions with a call, {}\n  hint: every fold needs at least one session",
                 sessions.len()
             );
         }

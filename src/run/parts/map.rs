@@ -81,7 +81,7 @@ pub struct MapTask<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum MapFailure {
     /// A log is not what it was when it was parsed.
-    #[error("{0} changed while it was read\n  hint: map it again")]
+    #[error("{0} changed while it was being read\n  hint: map it again")]
     Changed(String),
     /// A log lies in a store that did not deliver it. Trying again may help.
     #[error("{path}: {reason}")]

@@ -134,7 +134,7 @@ impl PartLog {
         let packing = self.entry.compression();
         Ok(DiscoveredLog {
             path: parse_listed_path(&self.entry.path)?,
-            packing: packing.ok_or_else(|| anyhow!("a log is compressed in an unknown way"))?,
+            packing: packing.ok_or_else(|| anyhow!("the compression of a log is not known"))?,
             stamp: FileStamp {
                 size: self.entry.size,
                 ..FileStamp::default()
@@ -208,7 +208,7 @@ impl PartSet {
         });
         match missing {
             Some(log) => bail!(
-                "{}: the part holds no texts, and this command reads them\n  hint: map the logs again with --texts",
+                "{}: the part holds no texts, which this command needs\n  hint: map the logs again with --texts",
                 log.part.name
             ),
             None => Ok(()),
@@ -369,7 +369,7 @@ impl PartCollector {
                 None => logs.push(log),
                 Some(last) if last.is_same(&log) => {}
                 Some(last) => bail!(
-                    "{} is in {} and in {}, and changed in between\n  hint: map its logs again, and leave the older part out",
+                    "{} is in {} and in {} with different contents\n  hint: map its logs again, and leave out the older part",
                     String::from_utf8_lossy(&log.entry.path),
                     last.part.name,
                     log.part.name

@@ -1,13 +1,15 @@
 //! Rows of `backcast audit` and their columns.
 
+use crate::usage::tally::day_of;
 use crate::views::{name_version, short_id};
+use jiff::tz::TimeZone;
 use replay::audit::boundaries::{AuditBoundary, BoundaryKind, BoundaryRemark};
 use replay::audit::thresholds::{SettingCheck, ThresholdEvidence, ThresholdGroup};
 use replay::sim::trace::BoundaryTrigger;
 use std::collections::BTreeMap;
 use table::columns;
 use transcript::agents::Agent;
-use transcript::log::NO_TIME;
+use transcript::log::{NO_TIME, Time};
 use transcript::thread::Session;
 
 /// The findings of one session.
@@ -15,8 +17,16 @@ use transcript::thread::Session;
 pub struct SessionAudit {
     pub rows: Vec<AuditRow>,
     pub groups: BTreeMap<ThresholdGroup, ThresholdEvidence>,
-    /// Session ids with the check of the user's setting.
-    pub checked_settings: Vec<(String, SettingCheck)>,
+    /// The checks of the user's setting.
+    pub checked_settings: Vec<CheckedSession>,
+}
+
+/// The check of the user's setting in one session.
+pub struct CheckedSession {
+    pub session: String,
+    /// Time of the first call; `None` if it has none.
+    pub started: Option<Time>,
+    pub check: SettingCheck,
 }
 
 impl SessionAudit {
@@ -39,6 +49,8 @@ pub struct AuditRow {
     agent: String,
     path: String,
     line: u32,
+    /// Day of the boundary, for people.
+    day: Option<String>,
     pub boundary: AuditBoundary,
 }
 
@@ -53,7 +65,17 @@ impl AuditRow {
             agent: agent.to_owned(),
             path: session.part(boundary.node).path.clone(),
             line: record.line,
+            day: None,
             boundary,
+        }
+    }
+
+    /// Returns the row with its day in a time zone.
+    pub fn with_day(self, zone: &TimeZone) -> AuditRow {
+        let time = Some(self.boundary.time).filter(|time| *time != NO_TIME);
+        AuditRow {
+            day: time.map(|time| day_of(time, zone)),
+            ..self
         }
     }
 
@@ -112,7 +134,7 @@ columns! {
         "What it is inferred from: `given`, `stated`, `boundary`, `usage`, `text`, `sessions` of the same project, `table`, `unknown`." |r| r.boundary.window.grounds.name();
     "window_confidence" "Confidence" Text Never "How far it can be trusted: `certain`, `likely`, `weak`, `none`." |r| r.boundary.window.confidence.name();
     "threshold_tokens" "Threshold" Tokens Never
-        "Where the policy puts automatic compaction for that version and window; for the smallest window if none is told." |r| r.boundary.threshold;
+        "Where the policy puts automatic compaction for that version and window; for the smallest window if the window is unknown." |r| r.boundary.threshold;
     "over_tokens" "Over" Tokens Never "Recorded tokens before minus that threshold." |r| r.boundary.tokens_over_threshold();
     "cleared_results" "Cleared" Count Never "Results that a micro-compaction cleared." |r| r.boundary.cleared;
     "saved_tokens" "Saved" Tokens Never "Tokens that it saved, as recorded." |r| r.boundary.saved;
@@ -132,12 +154,13 @@ columns! {
     /// Boundaries in the table, with exact counts where the thousands matter.
     pub BOUNDARY_TABLE: AuditRow;
     "session" "Session" Text Always "" |r| short_id(&r.session);
-    "version" "Version" Text Always "" |r| name_version(r.coding_agent, &r.boundary.version.to_string());
+    "day" "When" Drawing Always "" |r| r.day.as_deref();
+    "version" "Version" Drawing IfRoom "" |r| name_version(r.coding_agent, &r.boundary.version.to_string());
     "trigger" "What" Text Always "" |r| if r.boundary.kind == BoundaryKind::Micro { "micro" } else { r.trigger() };
-    "recorded" "Recorded" Count Always "" |r| r.boundary.pre_tokens;
+    "recorded" "Before" Count Always "" |r| r.boundary.pre_tokens;
     "after" "After" Tokens Always "" |r| r.boundary.after;
     "freed" "Freed" Tokens Always "" |r| r.boundary.freed();
-    "calls" "Calls" Count Always "" |r| r.boundary.calls_since;
+    "calls" "Calls" Count IfRoom "" |r| r.boundary.calls_since;
     "took" "Took" Millis Always "" |r| r.boundary.duration.map(|(took, _)| took);
     "remarks" "Remarks" Verdict Always "" |r| r.remarks(REMARKS_IN_TABLE);
     "place" "Place" Text Always "" |r| format!("{}:{}", r.path, r.line);
@@ -170,7 +193,7 @@ columns! {
     "version_last" "Last" Text Never "Last version seen." |r| r.evidence.versions.1.to_string();
     "model" "Model" Text Never "Model, without vendor and date." |r| non_empty(&r.group.family);
     "window_tokens" "Window" Tokens Never "Its window; empty if nothing tells." |r| r.group.window;
-    "expected_tokens" "Expected" Tokens Never "Threshold by the policy; for the smallest window if none is told." |r| r.evidence.expected;
+    "expected_tokens" "Expected" Tokens Never "Threshold by the policy; for the smallest window if the window is unknown." |r| r.evidence.expected;
     "chains" "Chains" Count Never "Chains (main agents and sub-agents)." |r| r.evidence.chains;
     "checks" "Checks" Count Never "Calls that were sent without a compaction before them, with a known context." |r| r.evidence.checks;
     "highest_unfired" "No at" Tokens Never "Highest context among these: the threshold is above it." |r| r.evidence.highest_unfired;
@@ -205,15 +228,16 @@ columns! {
 
 columns! {
     /// Sessions with the effect of the user's setting.
-    pub SETTING_COLUMNS: (String, SettingCheck);
-    "session" "Session" Text Never "Session id." |r| &r.0;
+    pub SETTING_COLUMNS: CheckedSession;
+    "session" "Session" Text Never "Session id." |r| &r.session;
     "effect" "Effect" Text Never
-        "`took effect`, `did not take effect`, `took effect in part`, `compacted lower still`, `makes no difference` (an override can only lower the threshold), `not reached`, `window unknown`, or `undecided` (the context jumped over both thresholds at once)." |r| r.1.effect.name();
+        "`took effect`, `did not take effect`, `took effect in part`, `compacted lower still`, `makes no difference` (an override can only lower the threshold), `not reached`, `window unknown`, or `undecided` (the context jumped over both thresholds at once)." |r| r.check.effect.name();
     "threshold_tokens" "Threshold" Tokens Never
-        "Threshold with the setting, at the last call; empty if it switches automatic compaction off." |r| r.1.threshold;
-    "usual_tokens" "Usual" Tokens Never "Threshold without it." |r| r.1.usual;
+        "Threshold with the setting, at the last call; empty if it switches automatic compaction off." |r| r.check.threshold;
+    "usual_tokens" "Usual" Tokens Never "Threshold without it." |r| r.check.usual;
     "window_tokens" "Window" Tokens Never
-        "Window of the model, inferred; empty if nothing tells: then both thresholds are those of the smallest." |r| r.1.window;
-    "highest_unfired" "No at" Tokens Never "Highest context that did not compact." |r| r.1.highest_unfired;
-    "lowest_fired" "Yes at" Tokens Never "Lowest recorded tokens before an automatic compaction." |r| r.1.lowest_fired;
+        "Window of the model, inferred; empty if nothing tells: then both thresholds are those of the smallest." |r| r.check.window;
+    "highest_unfired" "No at" Tokens Never "Highest context that did not compact." |r| r.check.highest_unfired;
+    "first_time" "From" Time Never "First call: a setting is judged by sessions that started after it was set." |r| r.started;
+    "lowest_fired" "Yes at" Tokens Never "Lowest recorded tokens before an automatic compaction." |r| r.check.lowest_fired;
 }

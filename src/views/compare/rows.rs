@@ -194,7 +194,7 @@ columns! {
     "a_calls" "a_calls" Count Never "Calls of the conversation, first policy." |r| calls(&r.sides[FIRST_SIDE]);
     "b_calls" "b_calls" Count Never "The same, second policy: fewer if a session is blocked." |r| calls(&r.sides[SECOND_SIDE]);
     "a_cost_micro_usd" "a_cost_micro_usd" MicroUsd Never
-        "Cost, calls beside the conversation included, first policy." |r| cost(&r.sides[FIRST_SIDE]);
+        "Cost with side calls (summaries, notes, extraction), first policy." |r| cost(&r.sides[FIRST_SIDE]);
     "b_cost_micro_usd" "b_cost_micro_usd" MicroUsd Never "The same, second policy." |r| cost(&r.sides[SECOND_SIDE]);
     "cost_difference_micro_usd" "cost_difference_micro_usd" MicroUsd Never "Second less first, as all differences." |r| r.difference(cost);
     "a_compactions" "a_compactions" Count Never "Boundaries, first policy." |r| compactions(&r.sides[FIRST_SIDE]);
@@ -212,7 +212,7 @@ columns! {
     "b_mean" "b_mean" Tokens Never "The same, second policy." |r| mean(&r.sides[SECOND_SIDE]);
     "mean_difference" "mean_difference" Tokens Never "Their difference." |r| r.difference(mean);
     "a_side_calls" "a_side_calls" Count Never
-        "Model calls beside the conversation (summaries, notes, extraction), first policy." |r| side_calls(&r.sides[FIRST_SIDE]);
+        "Side calls (summaries, notes, extraction), first policy." |r| side_calls(&r.sides[FIRST_SIDE]);
     "b_side_calls" "b_side_calls" Count Never "The same, second policy." |r| side_calls(&r.sides[SECOND_SIDE]);
     "side_calls_difference" "side_calls_difference" Count Never "Their difference." |r| r.difference(side_calls);
     "a_reached" "a_reached" Count Never

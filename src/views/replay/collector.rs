@@ -405,7 +405,7 @@ impl EventSink for ReplayCollector<'_> {
                 costs.side_cached += tokens.cache_read;
                 costs.side_input += tokens.input_side();
             }
-            Event::Used { one, outcome } => {
+            Event::Used { one, outcome, .. } => {
                 self.replayed.row.working_set.add(one, *outcome);
                 if !matches!(outcome, UseOutcome::Live | UseOutcome::Filled) {
                     self.add_note(format_args!(

@@ -382,7 +382,7 @@ columns! {
     "extractions" "Extract" Count Never "Turns at whose end memories would be extracted." |r| r.extractions;
     "peak" "Peak" Tokens Always "Largest window of the main chain." |r| r.window.peak;
     "mean" "Mean" Tokens Always "Mean window of the main chain over its calls." |r| r.window.mean();
-    "cost_micro_usd" "Cost" MicroUsd Always "Simulated cost, calls beside the conversation included." |r| r.total_cost().map(micro_usd);
+    "cost_micro_usd" "Cost" MicroUsd Always "Simulated cost, with side calls (summaries, notes, extraction)." |r| r.total_cost().map(micro_usd);
     "conversation_micro_usd" "Conversation" MicroUsd Never
         "Of the cost, the calls of the conversation." |r| r.total_cost().map(|_| micro_usd(r.costs.conversation));
     "recorded_micro_usd" "Recorded $" MicroUsd Always
@@ -396,7 +396,7 @@ columns! {
     "reads_needed" "Reads needed" Count Never
         "Edits for which the client would have demanded a read first, because it had forgotten the file." |r| r.reads_needed;
     "side_cached_share" "Shared" Share Never
-        "Of the input of the calls beside the conversation, what was read from the prompt cache." |r| share(r.costs.side_cached, r.costs.side_input);
+        "Share of the side calls' input that was read from the prompt cache." |r| share(r.costs.side_cached, r.costs.side_input);
     "unexplained_misses" "Misses" Count Never "Cache misses that nothing in the log explains." |r| r.calls.unexplained_misses;
     "in_step_calls" "In step" Count Never "Calls whose window is the recorded one." |r| r.calls.in_step;
     "estimated_share" "Estimated" Share Never "Share of the tokens of all items that is estimated." |r| r.window.estimated_share();
@@ -408,7 +408,7 @@ columns! {
     "misses_credited" "Misses, credited" Count Never
         "The same, files that came back credited." |r| r.count_uses(UseCounts::misses_credited);
     "misses_in_flight" "In flight" Count Never
-        "Of these, results that a boundary summarised before the model had seen them." |r| r.count_uses(|uses| uses.outcomes[UseOutcome::InFlight as usize]);
+        "Of these, results that a boundary summarized before the model had seen them." |r| r.count_uses(|uses| uses.outcomes[UseOutcome::InFlight as usize]);
     "at_risk_uses" "At risk" Count Never "Uses 20,000 tokens or more away from what they need." |r| r.count_uses(UseCounts::at_risk_uses);
     "at_risk_hit_share" "At-risk hits" Share Never
         "Share of these that hit, files that came back not credited." |r| r.working_set.at_risk_ratio().map(|(share, _)| share);
@@ -420,5 +420,5 @@ columns! {
     "reference_misses" "Named, gone" Count Never
         "Of these, with nothing of the file in the window, files that came back not credited." |r| r.count_uses(|uses| uses.reference_misses().0);
     "reference_misses_credited" "Named, gone" Count Never "The same, these credited." |r| r.count_uses(|uses| uses.reference_misses().1);
-    "prompts_summarized" "Prompts" Count Never "Prompts of people that boundaries summarised." |r| r.working_set.prompts;
+    "prompts_summarized" "Prompts" Count Never "Prompts of people that boundaries summarized." |r| r.working_set.prompts;
 }

@@ -35,7 +35,7 @@ pub fn verdict_sentence(sweep: &WindowSweep, result: &TuneResult) -> String {
     let best = &sweep.rows[ruling.choice.best];
     match ruling.verdict {
         Verdict::Set => set_sentence(sweep, ruling, best),
-        Verdict::Keep => "Keep your setting: it is shown to be better than everything that was tried.".to_owned(),
+        Verdict::Keep => "Keep your setting: it is better than everything that was tried.".to_owned(),
         Verdict::NoDifference if ruling.choice.best == 0 => {
             format!(
                 "No difference shown. Keep your setting: {}.",
@@ -78,7 +78,7 @@ fn set_sentence(sweep: &WindowSweep, ruling: &Ruling, best: &PointRow) -> String
         None => format!("Set {}", best.label),
     };
     let mut parts = vec![format!(
-        "saves {}, {} % if sessions get longer as in published runs",
+        "saves {}, {} % if sessions get longer, as they did in published runs",
         with_interval(&ruling.choice.held_out),
         percent(ruling.stretched)
     )];
@@ -149,14 +149,14 @@ pub fn objection_clause(objection: Objection, sweep: &WindowSweep, result: &Tune
     let choice = &ruling.choice;
     let saves = |interval: &Interval| format!("saves {}", with_interval(interval));
     match objection {
-        Objection::NotSignificant => format!("{} on sessions that had no say", saves(&choice.held_out)),
+        Objection::NotSignificant => format!("{} on held-out sessions", saves(&choice.held_out)),
         Objection::BelowModelError => format!(
             "{}, less than the cost model's own error of {} %",
             saves(&choice.held_out),
             percent(sweep.model_error)
         ),
         Objection::FewFolds => format!("saves on only {} of {} folds", choice.agreeing_folds, choice.folds),
-        Objection::AtEdge => "is the lowest that can be tried, so the best may lie beyond it".to_owned(),
+        Objection::AtEdge => "is the lowest that can be tried, so the best may be lower still".to_owned(),
         Objection::Cliff => "has a neighbor that saves less than half as much or blocks a session".to_owned(),
         Objection::OneSession => ruling.without.as_ref().map_or(String::new(), |without| {
             format!(
@@ -177,7 +177,7 @@ pub fn objection_clause(objection: Objection, sweep: &WindowSweep, result: &Tune
         }
         Objection::LongerSessions => {
             format!(
-                "{}, and nothing if sessions get longer as in published runs",
+                "{}, but nothing if sessions get longer, as they did in published runs",
                 saves(&choice.held_out)
             )
         }

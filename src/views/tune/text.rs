@@ -8,22 +8,26 @@ use replay::tune::verdict::Verdict;
 use serde_json::Value as Json;
 use std::io::{self, Write};
 use table::human::{format_count, format_count_with_plural, format_dollars, group_digits};
-use table::{OutputFormat, TableStyle, fold_lines};
+use table::{Legend, TableStyle};
 use transcript::agents::Agent;
-
-/// Width of sentences.
-const ROOM: usize = 80;
 
 /// Windows with fewer sessions get one line instead of a table.
 const FEW_SESSIONS: usize = 5;
 
 /// Words of the table that are not obvious.
-const LEGEND: &str = "Policy: compacts at this context. Saved: of cost alone. Miss %: edits of lines that were gone, per 100 \
-    calls. $/miss: saved for each miss more. Compact: compactions. Wait h: hours spent on them. Window: mean. Blocks: sessions \
-    that it would end.";
+const LEGEND: Legend<'_> = &[
+    ("Policy", "the threshold at which it compacts, or its settings"),
+    ("Saved", "of cost alone"),
+    ("Miss %", "edits of lines that were gone, per 100 calls"),
+    ("$/miss", "saved for each additional miss"),
+    ("Compact", "compactions"),
+    ("Wait h", "hours spent on them"),
+    ("Window", "mean size"),
+    ("Blocks", "sessions that it would end"),
+];
 
-const OPEN_LOOP: &str = "Open loop: recorded messages are taken as they came. Wrong edits and lost reasoning after a \
-    compaction are not in these dollars, which favors low thresholds.";
+const OPEN_LOOP: &str = "Open loop: messages are as recorded. Wrong edits and lost reasoning after a compaction are not in \
+    these dollars, which favors low thresholds.";
 
 /// Writes everything.
 pub fn write(result: &TuneResult, top: usize, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
@@ -44,6 +48,9 @@ pub fn write(result: &TuneResult, top: usize, style: TableStyle, out: &mut dyn W
                 ),
             )?,
         }
+    }
+    if !result.selection.is_empty() {
+        paragraph(out, &format!("Sessions: {}.", result.selection))?;
     }
     for sweep in &shown {
         if shown.len() > 1 {
@@ -109,7 +116,7 @@ fn write_outcomes(outcomes: &Json, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn paragraph(out: &mut dyn Write, text: &str) -> io::Result<()> {
-    writeln!(out, "{}", fold_lines(text, ROOM))
+    writeln!(out, "{text}")
 }
 
 fn write_sweep(
@@ -123,11 +130,10 @@ fn write_sweep(
     writeln!(out)?;
     let (shown, is_thinned) = table_rows(sweep, top);
     let rows = shown.iter().map(|at| sweep.rows[*at].clone()).collect::<Vec<_>>();
-    sheet(&rows).write(OutputFormat::Table, style, out)?;
+    sheet(&rows).write_with_legend(LEGEND, style, out)?;
     if shown.len() < sweep.rows.len() {
         paragraph(out, &cut_sentence(sweep, shown.len(), is_thinned))?;
     }
-    paragraph(out, LEGEND)?;
     if !sweep.left_out.is_empty() {
         let names = sweep.left_out.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
         let more = if sweep.left_out.len() > 3 { " and others" } else { "" };
@@ -161,10 +167,10 @@ fn write_sweep(
 fn cut_sentence(sweep: &WindowSweep, shown: usize, is_thinned: bool) -> String {
     let front = sweep.front.len();
     let what = match (is_thinned, shown) {
-        (false, _) => "the present one, and those that no other beats in everything".to_owned(),
-        (true, ..=2) => format!("the present one and the best of the {front} that no other beats in everything"),
+        (false, _) => "the present one, and those that no other beats on every count".to_owned(),
+        (true, ..=2) => format!("the present one and the best of the {front} that no other beats on every count"),
         (true, _) => {
-            format!("the present one, the best, and some of the {front} that no other beats in everything")
+            format!("the present one, the best, and some of the {front} that no other beats on every count")
         }
     };
     format!(
@@ -220,19 +226,19 @@ fn write_prices(result: &TuneResult, sweep: &WindowSweep, out: &mut dyn Write) -
     let assumed = format_dollars((1e6 * result.miss_cost).round() as i64);
     let text = match sweep.least_miss_cost {
         Some(least) => format!(
-            "A miss is taken to cost {assumed} (--miss-cost). Reading a dropped file again cost {} on average in these \
-             logs; wrong edits cost more, so that is the least.",
+            "A miss is assumed to cost {assumed} (--miss-cost). Reading a dropped file again cost {} on average in these \
+             logs; wrong edits cost more, so that is a lower bound.",
             format_dollars((1e6 * least).round() as i64)
         ),
         None => {
-            format!("A miss is taken to cost {assumed} (--miss-cost). No file was read again after it was dropped.")
+            format!("A miss is assumed to cost {assumed} (--miss-cost). No file was read again after it was dropped.")
         }
     };
     paragraph(out, &text)?;
     if sweep.flips.is_empty() {
         return Ok(());
     }
-    writeln!(out, "The cheapest choice, as a miss gets dearer:")?;
+    writeln!(out, "The cheapest choice, by the price of a miss:")?;
     let first = ("from $0".to_owned(), sweep.flips[0].from);
     let steps = sweep.flips.iter().map(|step| {
         let micro = (step.dollars_per_miss.max(0.0) * 1e6).round() as i64;

@@ -64,7 +64,7 @@ pub enum SetupError {
     #[error("ANTHROPIC_API_KEY is not set\n  hint: the key is taken from the environment only; --estimate needs none")]
     NoKey,
     /// The key is not a valid header.
-    #[error("the key in the environment has invalid characters")]
+    #[error("the key in the environment contains invalid characters")]
     BadKey,
     #[error("{NO_CLIENT}")]
     NoClient,
@@ -92,7 +92,7 @@ pub enum RequestFailure {
     #[error("no answer within {0} seconds")]
     TimedOut(u64),
     /// The connection broke after the request was sent.
-    #[error("the connection broke: {0}")]
+    #[error("the connection was lost: {0}")]
     Broken(String),
     /// The answer is invalid.
     #[error("{0}")]

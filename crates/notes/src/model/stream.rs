@@ -23,10 +23,10 @@ pub struct ModelAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerFault {
     /// Larger than anything that was asked for.
-    #[error("the answer is larger than the {0} bytes it may have")]
+    #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
     /// Not what the API sends.
-    #[error("the answer is not in the form of the API: {0}")]
+    #[error("the answer does not have the form of the API: {0}")]
     Malformed(String),
     /// An error that came in the middle of a stream: its kind and its words.
     #[error("{kind}: {message}")]

@@ -4,6 +4,7 @@ pub mod boundaries;
 pub mod costs;
 pub mod explain;
 pub mod first_edits;
+pub mod misses;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod thresholds;

@@ -21,6 +21,9 @@ const PERCENT_VARIABLE: &str = "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE";
 const WINDOW_VARIABLE: &str = "CLAUDE_CODE_AUTO_COMPACT_WINDOW";
 const WINDOW_KEY: &str = "autoCompactWindow";
 
+/// What the origin of a switch in the settings file starts with; then comes its key.
+pub const SETTINGS_ORIGIN: &str = "settings: ";
+
 /// One switch of the client that is set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientSwitch {
@@ -38,32 +41,30 @@ pub fn client_switches(
     settings: Option<&Json>,
 ) -> Result<Vec<ClientSwitch>, String> {
     let from_file = |name: &str| settings?.get("env")?.get(name)?.as_str().map(str::to_owned);
+    // The value of a variable, and where it is set.
     let lookup = |name: &str| {
-        variable(name)
-            .or_else(|| from_file(name))
-            .filter(|text| !text.is_empty())
+        let typed = variable(name).map(|text| (text, name.to_owned()));
+        let found = typed.or_else(|| Some((from_file(name)?, format!("{SETTINGS_ORIGIN}env.{name}"))));
+        found.filter(|(text, _)| !text.is_empty())
     };
     let mut set = Vec::new();
     for (name, key) in SWITCHES {
-        if lookup(name).is_some_and(|value| is_on(&value)) {
-            set.push(switch(key, false.write(), name));
+        if let Some((_, origin)) = lookup(name).filter(|(value, _)| is_on(value)) {
+            set.push(switch(key, false.write(), &origin));
         }
     }
     if settings.and_then(|file| file.get("autoCompactEnabled")?.as_bool()) == Some(false) {
         set.push(switch("switch.auto", false.write(), "settings: autoCompactEnabled"));
     }
-    if let Some(text) = lookup(PERCENT_VARIABLE) {
-        set.push(switch(
-            "window.percent",
-            parse_number(PERCENT_VARIABLE, &text)?.write(),
-            PERCENT_VARIABLE,
-        ));
+    if let Some((text, origin)) = lookup(PERCENT_VARIABLE) {
+        let percent = parse_number(PERCENT_VARIABLE, &text)?;
+        set.push(switch("window.percent", percent.write(), &origin));
     }
     match lookup(WINDOW_VARIABLE) {
         // The variable rules all models.
-        Some(text) => {
+        Some((text, origin)) => {
             let window = parse_number(WINDOW_VARIABLE, &text)? as u64;
-            set.push(switch("window.override", window.write(), WINDOW_VARIABLE));
+            set.push(switch("window.override", window.write(), &origin));
         }
         None => set.extend(settings.map_or(Ok(Vec::new()), windows_of_file)?),
     }
@@ -176,7 +177,7 @@ mod tests {
         let expected = ["window.override=250000 (CLAUDE_CODE_AUTO_COMPACT_WINDOW)"];
         assert_eq!(read(&variable, Some(settings)).unwrap(), expected);
         let in_file = json!({"env": {"CLAUDE_CODE_AUTO_COMPACT_WINDOW": "180000"}, "autoCompactWindow": 300_000});
-        let expected = ["window.override=180000 (CLAUDE_CODE_AUTO_COMPACT_WINDOW)"];
+        let expected = ["window.override=180000 (settings: env.CLAUDE_CODE_AUTO_COMPACT_WINDOW)"];
         assert_eq!(read(&[], Some(in_file)).unwrap(), expected);
     }
 

@@ -227,7 +227,7 @@ pub enum PolicyError {
     #[error("{key}: {reason}")]
     Value { key: String, reason: String },
     /// An unknown preset.
-    #[error("no policy is called `{name}`{}\n  hint: the presets are {}; a path to a TOML file works too", .nearest.as_ref().map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default(), presets::names().join(", "))]
+    #[error("there is no policy `{name}`{}\n  hint: the presets are {}; a path to a TOML file works too", .nearest.as_ref().map(|nearest| format!("; did you mean `{nearest}`?")).unwrap_or_default(), presets::names().join(", "))]
     UnknownPreset {
         name: String,
         /// The preset that is most similar to it, if any is.

@@ -369,7 +369,12 @@ pub enum Event<'a> {
     /// A turn ended and memories would be extracted.
     Extract,
     /// An edit or a write of a known file, and whether the window holds what it needs.
-    Used { one: &'a FileUse, outcome: UseOutcome },
+    Used {
+        one: &'a FileUse,
+        outcome: UseOutcome,
+        /// Of a miss, the lists of [`FileUse::lines`] of which the window holds nothing.
+        gone: &'a [u32],
+    },
     /// A known file was mentioned, and whether the window holds any copy of it.
     Referred {
         /// Index of the path in the trace.

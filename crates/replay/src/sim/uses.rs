@@ -9,9 +9,9 @@ use crate::tokens::ledger::Category;
 use std::cmp::Ordering;
 use std::ops::Range;
 use transcript::build::IdMap;
-use transcript::line_hashes::{TextRole, name_hash};
+use transcript::line_hashes::{LineSet, TextRole, name_hash};
 use transcript::log::BlockKind;
-use transcript::thread::Session;
+use transcript::thread::{Node, Session};
 use transcript::tools::tool_role;
 
 /// Number of newest holders that are listed for a line or a file. Older holders leave the window before newer ones, except
@@ -184,6 +184,26 @@ pub fn find_file_uses(session: &Session<'_>, trace: &Trace) -> FileUses {
     finder.learn(trace.tail.clone());
     finder.found.fetches.sort_by_key(|fetch| (fetch.call, fetch.item));
     finder.found
+}
+
+/// Returns the record of an item.
+pub fn item_node(trace: &Trace, item: u32) -> Option<Node> {
+    let at = trace
+        .nodes
+        .partition_point(|(first, _)| *first <= item)
+        .checked_sub(1)?;
+    Some(trace.nodes[at].1)
+}
+
+/// Returns the line hashes of the texts of an item.
+pub fn lines_of_item<'e>(session: &Session<'e>, trace: &Trace, item: u32) -> impl Iterator<Item = &'e LineSet> {
+    let at = trace.nodes.partition_point(|(first, _)| *first <= item).checked_sub(1);
+    let sets = at.map_or(&[][..], |at| {
+        let (first, node) = trace.nodes[at];
+        let block = session.record(node).first_block + (item - first);
+        with_key(&session.part(node).lines.sets, block, |set| set.block)
+    });
+    sets.iter()
 }
 
 /// The line hashes of a text, and the item that contains it.

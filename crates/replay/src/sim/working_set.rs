@@ -13,6 +13,17 @@ pub(super) fn is_hit(live: usize, lines: usize) -> bool {
     live * HIT_SHARE.1 >= lines * HIT_SHARE.0
 }
 
+/// Returns the lists of a use of which the window holds nothing.
+pub(super) fn gone_lists<'a>(
+    window: &'a Window<'_>,
+    uses: &'a FileUses,
+    one: &FileUse,
+) -> impl Iterator<Item = u32> + 'a {
+    let is_live = |item: &u32| window.state(*item) == ItemState::Live;
+    let lists = one.lines.clone();
+    lists.filter(move |list| !uses.lists.get(*list).iter().any(is_live))
+}
+
 /// A use is at risk if this many tokens lie between it and what it needs.
 pub const AT_RISK: u32 = 20_000;
 
@@ -81,13 +92,8 @@ impl WorkingSet {
         one: &FileUse,
         restored: &[(u32, u64)],
     ) -> UseOutcome {
-        let is_live = |item: &u32| window.state(*item) == ItemState::Live;
         let lines = one.lines.len();
-        let live = one
-            .lines
-            .clone()
-            .filter(|list| uses.lists.get(*list).iter().any(is_live))
-            .count();
+        let live = lines - gone_lists(window, uses, one).count();
         if is_hit(live, lines) {
             return UseOutcome::Live;
         }

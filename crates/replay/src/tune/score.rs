@@ -297,7 +297,7 @@ impl EventSink for Scorer<'_> {
                 self.score.model_calls += 1;
                 self.score.cost += cost.unwrap_or(0);
             }
-            Event::Used { one, outcome } => self.uses.add(one, *outcome),
+            Event::Used { one, outcome, .. } => self.uses.add(one, *outcome),
             _ => {}
         }
     }

@@ -71,7 +71,7 @@ pub enum SpaceError {
     #[error("{0}: no values\n  hint: `key=a,b,c` or `key=lo..hi:step`")]
     Empty(String),
     /// A step of 0 or less.
-    #[error("{0}: the step must be above 0")]
+    #[error("{0}: the step must be greater than 0")]
     ZeroStep(String),
     #[error("{0}: the range ends before it begins")]
     Backwards(String),

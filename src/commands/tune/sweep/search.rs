@@ -92,7 +92,7 @@ impl Tuner<'_> {
             let sweep = SweepFile::open(&path, name)?;
             if sweep.is_restarted && !self.options.quiet {
                 notice!(
-                    "{}: scores of other logs, options or another version of backcast; starting over",
+                    "{}: has scores of other logs, other options or another version of backcast; starting over",
                     path.display()
                 );
             }

@@ -10,7 +10,7 @@ use crate::sim::limits::WindowLimits;
 use crate::sim::prompt_cache::BillQuery;
 use crate::sim::steps::CallStep;
 use crate::sim::trace::Call;
-use crate::sim::working_set::WorkingSet;
+use crate::sim::working_set::{UseOutcome, WorkingSet, gone_lists};
 use crate::windows::WindowGrounds;
 use transcript::log::Time;
 
@@ -121,7 +121,14 @@ impl<S: EventSink> Replay<'_, S> {
         let restored = &self.history.restored.files;
         for one in self.uses.cursor.uses(uses, call) {
             let outcome = self.uses.working_set.classify_use(&self.window, uses, one, restored);
-            self.sink.on_event(call, &Event::Used { one, outcome });
+            let gone = match outcome {
+                UseOutcome::Live | UseOutcome::Filled => Vec::new(),
+                UseOutcome::Restored | UseOutcome::InFlight | UseOutcome::Missed => {
+                    gone_lists(&self.window, uses, one).collect()
+                }
+            };
+            let gone = &gone;
+            self.sink.on_event(call, &Event::Used { one, outcome, gone });
         }
         for one in self.uses.cursor.references(uses, call) {
             let outcome = self

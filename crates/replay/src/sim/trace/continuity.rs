@@ -1,7 +1,7 @@
 //! What lies between the calls of a trace: system prompt and tools before the first one, growth that no record explains,
 //! restarts, and reasoning of earlier turns.
 
-use super::{Call, EarlierReasoning, RecordedBoundary, Trace, TraceItem, flag};
+use super::{Call, EarlierReasoning, Trace, TraceItem, flag};
 use crate::policy::presets::ClientVersion;
 use crate::tokens::ledger::Category;
 use crate::tokens::ratios::drops_thinking;
