@@ -119,6 +119,7 @@ pub fn summarize(
     let (sessions, defects) = UsageConsumer::new(&run, table, predictions, options.cache).report_all();
     // The packed logs have served their purpose; summing up many calls needs memory.
     run.stored = Vec::new();
+    run.split = Vec::new();
     // The sum of a run with line hashes is the same, but such a run is asked for something else.
     let cache = options.cache.filter(|_| !options.with_line_hashes);
     let summary = UsageConsumer::new(&run, table, predictions, cache).finish(sessions, defects);

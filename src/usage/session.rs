@@ -5,7 +5,7 @@
 
 use crate::usage::title::SessionTitle;
 use replay::tokens::calibrate::{ChainSizes, RoundSize, TokenOrigin, UnfitReason, size_rounds};
-use replay::tokens::ledger::{LedgerBuilder, TokenLedger};
+use replay::tokens::ledger::{LedgerBuilder, LedgerEntries, TokenLedger};
 use replay::tokens::ratios::RatioTable;
 use replay::tokens::reads::{FileEvent, ReadTotals, ReadTracker};
 use serde::{Deserialize, Serialize};
@@ -165,9 +165,9 @@ pub struct SessionReport {
     /// Its calls, copies included.
     pub calls: Vec<BilledCall>,
     /// What its tokens were spent on, copies left out.
-    pub ledger: TokenLedger,
+    pub ledger: LedgerEntries,
     /// Tokens on rewound branches (estimated), not in the ledger.
-    pub rewound: TokenLedger,
+    pub rewound: LedgerEntries,
     /// Rewound branches.
     pub branches: u64,
     /// Sub-agents.
@@ -250,8 +250,8 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             predictions: predictions.collect(),
             branches,
             subagents,
-            ledger,
-            rewound,
+            ledger: ledger.into(),
+            rewound: rewound.into(),
             occupancy,
             reads,
             unfit,

@@ -3,8 +3,11 @@
 use crate::model::fence;
 use crate::template::substitute;
 use language::secrets::mask;
+use language::visible::shown;
 use language::{shorten, when};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt::Write;
 use transcript::messages::{Message, MessagePart, MessageRole};
 
@@ -47,7 +50,26 @@ pub fn parse_object<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     if !text.starts_with('{') {
         return Err("not a JSON object".into());
     }
-    serde_json::from_str(text).map_err(|error| format!("{} in line {}", error_category(&error), error.line()))
+    let describe = |error: serde_json::Error| format!("{} in line {}", error_category(&error), error.line());
+    // Read as it was written first, so that errors name its lines.
+    serde_json::from_str::<T>(text).map_err(describe)?;
+    let mut value = serde_json::from_str::<Value>(text).map_err(describe)?;
+    hide_in_value(&mut value);
+    serde_json::from_value(value).map_err(describe)
+}
+
+/// Masks secrets and removes control characters in every text of an answer: JSON may write both with escapes.
+fn hide_in_value(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(shown) = shown(text) {
+                *text = shown;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(hide_in_value),
+        Value::Object(fields) => fields.values_mut().for_each(hide_in_value),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Returns the category of an error. The message itself may quote the answer.

@@ -109,6 +109,16 @@ pub struct TokenLedger {
     pub entries: BTreeMap<(Category, String), Amount>,
 }
 
+/// The entries of a ledger in order, without room for more. Every session keeps its own until all are summed, and most have few.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerEntries(Vec<((Category, String), Amount)>);
+
+impl From<TokenLedger> for LedgerEntries {
+    fn from(ledger: TokenLedger) -> LedgerEntries {
+        LedgerEntries(ledger.entries.into_iter().collect())
+    }
+}
+
 /// Builds a ledger. Accounts are found by the number of the name, because there are many blocks and few names.
 #[derive(Debug, Default)]
 pub struct LedgerBuilder {
@@ -192,9 +202,9 @@ impl TokenLedger {
     }
 
     /// Sums up many ledgers. They mostly have the same entries, so a hash map is filled and sorted once.
-    pub fn sum(ledgers: impl IntoIterator<Item = TokenLedger>) -> TokenLedger {
+    pub fn sum(ledgers: impl IntoIterator<Item = LedgerEntries>) -> TokenLedger {
         let mut entries = HashMap::<(Category, String), Amount>::new();
-        for (key, amount) in ledgers.into_iter().flat_map(|ledger| ledger.entries) {
+        for (key, amount) in ledgers.into_iter().flat_map(|ledger| ledger.0) {
             entries.entry(key).or_default().merge(&amount);
         }
         TokenLedger {
@@ -267,7 +277,7 @@ mod tests {
         for ledger in ledgers.clone() {
             merged.merge(ledger);
         }
-        assert_eq!(TokenLedger::sum(ledgers), merged);
+        assert_eq!(TokenLedger::sum(ledgers.map(LedgerEntries::from)), merged);
         let calls = merged.category(Category::ToolCall);
         assert_eq!((calls.count, calls.estimated), (3, 3750));
     }

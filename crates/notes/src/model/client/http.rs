@@ -8,7 +8,7 @@
 use super::{ApiKey, RequestFailure, SetupError, Timeouts};
 use crate::model::stream::{AnswerAssembler, AnswerFault, ModelAnswer, parse_error};
 use crate::model::{ModelEvent, ModelObserver};
-use language::secrets;
+use language::{secrets, visible};
 use reqwest::Url;
 use reqwest::blocking::{Client as Http, Response};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -279,9 +279,10 @@ impl Client {
         }
     }
 
-    /// An answer, fit to be kept: without the key and without secrets.
+    /// An answer, fit to be kept: without the key, secrets and control characters.
     pub fn kept(&self, mut answer: ModelAnswer) -> ModelAnswer {
-        answer.text = secrets::mask(&without_key(&answer.text, self.key.as_ref().map(ApiKey::text)));
+        let text = without_key(&answer.text, self.key.as_ref().map(ApiKey::text));
+        answer.text = visible::shown(&text).into_owned();
         answer
     }
 
