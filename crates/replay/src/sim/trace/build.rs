@@ -38,6 +38,8 @@ pub fn build_trace(session: &Session<'_>, chain: &Chain, table: &RatioTable) -> 
         table,
         trace: Trace {
             client: chain_client(session, chain),
+            // A session may have hundreds of thousands of chains with one call.
+            calls: Vec::with_capacity(chain.rounds.len()),
             agent: chain.agent.clone(),
             is_sidechain: chain.is_sidechain,
             ..Trace::default()
