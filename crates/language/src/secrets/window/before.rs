@@ -136,9 +136,9 @@ fn back_tie(text: &str, name: &SecretName, piece: &Piece, between: &[Piece]) -> 
     let low = first.text.to_lowercase();
     let is_being = matches!(low.as_str(), "is" | "are" | "was");
     let is_clean = between[1..].iter().all(|word| {
-        !(is_being && matches!(word.text, "and" | "but" | "not"))
-            && !CLAUSES.contains(&word.text.to_lowercase().as_str())
-            && !names::contains_keyword(word.text)
+        let turns = is_being && matches!(word.text, "and" | "but" | "not");
+        let is_clause = CLAUSES.contains(&word.text.to_lowercase().as_str());
+        !(turns || is_clause || names::contains_keyword(word.text))
     });
     if (BACK_LINKS.contains(&low.as_str()) || ends_in_link(&low)) && is_clean && between.len() <= 7 {
         return Some(if low == "for" { Tie::Linked } else { Tie::Direct });

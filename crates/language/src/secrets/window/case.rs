@@ -383,7 +383,7 @@ pub(super) fn value_range(text: &str, piece: &Piece, is_equals: bool) -> (usize,
 
 /// Returns whether nothing but the wall of the table or the end of the line follows.
 fn is_whole_cell(text: &str, end: usize) -> bool {
-    let rest = text[end..].trim_start_matches(|c: char| matches!(c, ' ' | '`' | '"' | '*' | '\'' | '”'));
+    let rest = text[end..].trim_start_matches([' ', '`', '"', '*', '\'', '”']);
     rest.is_empty() || rest.starts_with(['|', '│', '\n', '\r'])
 }
 
