@@ -6,6 +6,9 @@ use super::super::{MASK, Secret, push};
 
 const MOST_ROWS: usize = 100;
 
+/// The longest head before and behind a name: longer lines head no table.
+const LONGEST_HEAD: usize = 300;
+
 /// Adds the values of the column that a name is the head of.
 pub(super) fn find_in_column(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec<Secret>) {
     let is_password = matches!(name.kind, NameKind::Password | NameKind::Phrase);
@@ -13,8 +16,17 @@ pub(super) fn find_in_column(text: &str, name: &SecretName, rule: &'static str, 
     if !name.is_tail || !(is_password || is_token) {
         return;
     }
-    let line_start = text[..name.start].rfind('\n').map_or(0, |at| at + 1);
-    let line_end = text[name.end..].find('\n').map_or(text.len(), |at| name.end + at);
+    let nearest = text.ceil_char_boundary(name.start.saturating_sub(LONGEST_HEAD));
+    let farthest = text.floor_char_boundary((name.end + LONGEST_HEAD).min(text.len()));
+    let line_start = text[nearest..name.start]
+        .rfind('\n')
+        .map_or(nearest, |at| nearest + at + 1);
+    let Some(line_end) = text[name.end..farthest].find('\n').map(|at| name.end + at) else {
+        return;
+    };
+    if line_start == nearest && nearest > 0 {
+        return;
+    }
     let head = &text[line_start..line_end];
     let rest = text.get(line_end + 1..).unwrap_or_default();
     let Some((divider, mut at)) = find_divider(head, rest) else {
@@ -48,7 +60,8 @@ pub(super) fn find_in_column(text: &str, name: &SecretName, rule: &'static str, 
 
 /// Returns what divides the fields of a head, and where the first row begins behind it; `None` if it heads no rows.
 fn find_divider(head: &str, rest: &str) -> Option<(char, usize)> {
-    let next = rest.split('\n').next().unwrap_or_default();
+    let near = &rest[..rest.floor_char_boundary((4 * LONGEST_HEAD).min(rest.len()))];
+    let next = near.split('\n').next().unwrap_or_default();
     let is_rule = next.contains("--") && next.bytes().all(|byte| b" |:-+\r".contains(&byte));
     if head.contains('|') && is_rule {
         return Some(('|', next.len().saturating_add(1).min(rest.len())));

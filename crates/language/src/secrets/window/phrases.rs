@@ -275,7 +275,8 @@ fn quoted_arguments(text: &str, from: usize) -> (Vec<std::ops::Range<usize>>, bo
         let Some(quote) = text[at..].chars().next().filter(|c| matches!(c, '"' | '\'')) else {
             break;
         };
-        let Some(length) = text[at + 1..].find([quote, '\n']).filter(|length| *length <= LONGEST) else {
+        let near = &text[at + 1..text.floor_char_boundary((at + 1 + LONGEST).min(text.len()))];
+        let Some(length) = near.find([quote, '\n']) else {
             break;
         };
         let end = at + 1 + length;

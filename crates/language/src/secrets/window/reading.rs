@@ -323,6 +323,7 @@ fn is_last_word(text: &str, end: usize) -> bool {
 
 /// Returns whether nothing follows in the line.
 fn is_alone(text: &str, end: usize) -> bool {
-    let line = text[end..].split('\n').next().unwrap_or_default();
+    let near = &text[end..text.floor_char_boundary((end + 8).min(text.len()))];
+    let line = near.split('\n').next().unwrap_or_default();
     line.trim_end_matches(['`', '"', '\'', '.', ' ', '\r']).is_empty()
 }
