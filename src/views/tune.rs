@@ -7,7 +7,7 @@ mod text;
 pub use text::label;
 
 use replay::policy::presets::ClientVersion;
-use replay::prices::micro_usd;
+use replay::prices::{PicoUsd, micro_usd};
 use replay::tune::agent_settings::settings_file;
 use replay::tune::evidence::Interval;
 use replay::tune::front::FrontStep;
@@ -170,6 +170,8 @@ pub struct TuneResult {
     pub sweeps: Vec<WindowSweep>,
     /// Sessions whose window is not known: nothing is predicted for them.
     pub unknown: usize,
+    /// Number and cost of sub-agents' calls that only progress records show: there is nothing of them to replay.
+    pub progress_only: (u64, PicoUsd),
     /// What happened under settings that were tried, if outcomes were given.
     pub outcomes: Option<Json>,
     /// The filters in words; empty if everything counts.
@@ -374,6 +376,8 @@ impl TuneResult {
         let windows = windows.collect::<Vec<_>>();
         let mut fields = windows.first().cloned().unwrap_or_else(|| json!({}));
         fields["sessions_of_unknown_window"] = json!(self.unknown);
+        let (calls, cost) = self.progress_only;
+        fields["progress_only"] = json!({"responses": calls, "cost_micro_usd": micro_usd(cost)});
         fields["outcomes"] = self.outcomes.clone().unwrap_or_default();
         fields["windows"] = Json::Array(windows);
         fields

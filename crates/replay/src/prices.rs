@@ -3,6 +3,7 @@
 //! The price table is data (`prices.json`) with a date, and the user can replace it. A model that it does not list is
 //! reported by name and never priced at zero.
 
+use crate::windows::table::{is_claude, strip_provider_version};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -133,10 +134,11 @@ impl PriceTable {
         }
         let name = model.rsplit('/').next().unwrap_or(model);
         let name = name.split(['@', ':', '[']).next().unwrap_or(name);
-        let name = name.strip_suffix("-v1").unwrap_or(name);
-        // A dot may end what a provider adds, or belong to the version.
+        let name = strip_provider_version(name);
+        // A dot may end what a provider adds, or belong to the version. Gateways also write `claude-opus-4.5`.
         self.find_undated(name)
             .or_else(|| self.find_undated(name.rsplit('.').next()?))
+            .or_else(|| is_claude(name).then(|| self.find_undated(&name.replace('.', "-")))?)
     }
 
     /// Looks a bare name up, also without its date or with the newest listed date.
@@ -365,6 +367,8 @@ mod tests {
             "claude-opus-4-5@20251101",
             "claude-opus-4-5-20991231",
             "claude-opus-4-5[1m]",
+            "anthropic/claude-opus-4.5",
+            "anthropic.claude-opus-4-5-20251101-v2:0",
         ] {
             assert_eq!(table.find(name), opus, "{name}");
         }

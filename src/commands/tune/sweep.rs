@@ -11,7 +11,7 @@ use crate::run::{LogHash, LogSource, Run, SessionView, median_size, summary_size
 use crate::views::tune::TuneResult;
 use anyhow::{Result, bail};
 use replay::policy::presets::{ClientVersion, PolicySet};
-use replay::prices::PriceTable;
+use replay::prices::{PicoUsd, PriceTable};
 use replay::quantile::median;
 use replay::sim::trace::build_trace;
 use replay::sim::uses::find_file_uses;
@@ -89,7 +89,9 @@ impl Tuner<'_> {
     pub fn sweep(&self, run: &Run, source: &LogSource<'_>) -> Result<TuneResult> {
         let (parts, defects) = self.prepare_sessions(run, source);
         let (mut sessions, mut summaries) = (Vec::new(), BTreeMap::<Agent, Vec<u64>>::new());
-        for (session, sizes) in parts {
+        let mut progress_only = (0, 0);
+        for (session, sizes, progress) in parts {
+            progress_only = (progress_only.0 + progress.0, progress_only.1 + progress.1);
             summaries.entry(session.coding_agent()).or_default().extend(sizes);
             sessions.extend(Some(session).filter(|session| !session.chains.is_empty()));
         }
@@ -141,6 +143,7 @@ impl Tuner<'_> {
             miss_cost: self.options.miss_cost,
             seed: self.options.seed,
             unknown: unknown.count(),
+            progress_only,
             outcomes: self
                 .outcomes
                 .as_ref()
@@ -175,12 +178,13 @@ impl Tuner<'_> {
         }
     }
 
-    /// Traces every session. Also returns the sizes of its recorded summaries.
+    /// Traces every session. Also returns the sizes of its recorded summaries, and number and cost of the calls that only
+    /// progress records show.
     fn prepare_sessions(
         &self,
         run: &Run,
         source: &LogSource<'_>,
-    ) -> (Vec<(PreparedSession<'_>, Vec<u64>)>, Vec<Problem>) {
+    ) -> (Vec<(PreparedSession<'_>, Vec<u64>, (u64, PicoUsd))>, Vec<Problem>) {
         let bar = source.session_bar(run);
         run.map_sessions(|view| {
             bar.inc(1);
@@ -188,7 +192,7 @@ impl Tuner<'_> {
         })
     }
 
-    fn prepare_session(&self, view: &SessionView<'_>) -> (PreparedSession<'_>, Vec<u64>) {
+    fn prepare_session(&self, view: &SessionView<'_>) -> (PreparedSession<'_>, Vec<u64>, (u64, PicoUsd)) {
         let mut sizes = Vec::new();
         let mut ready = Vec::new();
         for chain in view.chains() {
@@ -207,7 +211,7 @@ impl Tuner<'_> {
             project: view.project().to_owned(),
             chains: ready,
         };
-        (session, sizes)
+        (session, sizes, view.progress_only_cost(self.prices))
     }
 
     /// Returns the median absolute error of the simulated cost over projects, each with the calls of its sessions together.

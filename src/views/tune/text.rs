@@ -78,6 +78,16 @@ pub fn write(result: &TuneResult, top: usize, style: TableStyle, out: &mut dyn W
             ),
         )?;
     }
+    if result.progress_only.0 > 0 {
+        paragraph(
+            out,
+            &format!(
+                "Beside every cost here: {} of sub-agents that only progress records show, {}, the same under every policy.",
+                format_count(result.progress_only.0, "call"),
+                format_dollars(micro_usd(result.progress_only.1))
+            ),
+        )?;
+    }
     if let Some(outcomes) = &result.outcomes {
         write_outcomes(outcomes, out)?;
     }

@@ -4,6 +4,10 @@
 //! boundary is *exact* if the policy is due there and was not due before. A boundary that the log says too little about is
 //! *undecidable*, with a reason, and counts neither for nor against the policy.
 
+#[cfg(test)]
+#[path = "validate_tests.rs"]
+mod tests;
+
 use crate::audit::costs::CostComparison;
 use crate::policy::Policy;
 use crate::policy::presets::ClientVersion;
@@ -50,6 +54,8 @@ named_enum! {
         OldClient = "old-client",
         /// The client's own count was below the threshold, so a different threshold applied.
         OtherThreshold = "other-threshold",
+        /// Prompts passed the threshold again and again: automatic compaction was off, or started later.
+        NotInForce = "not-in-force",
         /// Images were cleared, which no policy models.
         Images = "images",
         /// Results in the log differ in size from what the client counted, because their text was masked.
@@ -66,6 +72,9 @@ impl UndecidableReason {
             UndecidableReason::WindowUnknown => "nothing tells how large the window was",
             UndecidableReason::OldClient => "the client wrote a summary and no boundary",
             UndecidableReason::OtherThreshold => "the record itself shows that another threshold was in force",
+            UndecidableReason::NotInForce => {
+                "prompts passed the threshold without a compaction: the user had it off or set it higher"
+            }
             UndecidableReason::Images => "images were cleared, and no policy models that",
             UndecidableReason::Masked => "texts in the log are not of the size that the client counted",
         }
@@ -387,17 +396,29 @@ impl CaseJudge<'_> {
             usage.is_some_and(|usage| usage.input_side() >= threshold + TOLERANCE)
         };
         let is_ignored = due.iter().filter(|(call, ..)| is_above(*call)).count() > 1;
-        let verdict = if is_ignored {
-            CaseVerdict::Undecidable
-        } else {
-            CaseVerdict::Spurious
+        let verdict = match is_ignored {
+            true => CaseVerdict::Undecidable,
+            false if self.has_lost_history(call) => CaseVerdict::Unrecorded,
+            false => CaseVerdict::Spurious,
         };
         Some(ValidationCase {
             predicted: Some(context),
             threshold,
-            reason: is_ignored.then_some(UndecidableReason::OtherThreshold),
+            reason: is_ignored.then_some(UndecidableReason::NotInForce),
             ..self.new_case(Mechanism::Auto, verdict, call)
         })
+    }
+
+    /// Returns whether the prompt of a call is smaller than the window before it by half of the conversation: the history was
+    /// compacted without a record, or the usage before was not that of one prompt.
+    fn has_lost_history(&self, call: u32) -> bool {
+        let before = (call as usize)
+            .checked_sub(1)
+            .and_then(|before| self.trace.calls[before].usage);
+        let conversation = before.map(|usage| usage.total().saturating_sub(u64::from(self.trace.base)));
+        let drop = self.trace.prompt_drop(call as usize);
+        drop.zip(conversation)
+            .is_some_and(|(drop, conversation)| drop > 0 && drop.unsigned_abs() * 2 >= conversation)
     }
 
     fn judge_boundary(

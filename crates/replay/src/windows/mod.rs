@@ -36,7 +36,7 @@ named_enum! {
         Boundary = "boundary",
         /// A prompt was larger than the smaller windows.
         Usage = "usage",
-        /// A commit trailer or the answer of `/model` names the size.
+        /// A commit trailer, the answer of `/model` or the name of the model states the size.
         Text = "text",
         /// Another chain or session of the same project shows it for the same model.
         Sessions = "sessions",
@@ -163,6 +163,7 @@ impl WindowEvidence {
                 let model = trace.model(call);
                 let known = ModelFacts::new(model, version, largest);
                 self.shown(at, usize::from(call.model), policy, &known)
+                    .or_else(|| known.named())
                     .or_else(|| query.siblings.find(model, call.time, trace.is_sidechain))
                     .unwrap_or_else(|| known.tabled())
             }));
@@ -220,6 +221,12 @@ impl<'m> ModelFacts<'m> {
         sizes.sort_unstable();
         sizes.dedup();
         sizes
+    }
+
+    /// Returns the window that the model's name states; `None` if it states none.
+    fn named(&self) -> Option<InferredWindow> {
+        let large = InferredWindow::new(WINDOW_SIZES[3], WindowGrounds::Text, WindowConfidence::Certain);
+        table::names_million(self.name).then_some(large)
     }
 
     /// Returns the window by the tables.

@@ -1,11 +1,17 @@
 //! Windows that sessions show, as evidence for other sessions of the same project with the same model.
 
 use super::evidence::ShownWindow;
-use super::table::model_name;
+use super::table::{model_name, names_million};
 use super::{InferredWindow, WindowConfidence, WindowGrounds};
 use std::collections::HashMap;
 use std::sync::Arc;
 use transcript::log::{NO_TIME, Time};
+
+/// Returns the name under which sessions tell of a model. One that is called large says nothing about the usual one.
+fn survey_key(model: &str) -> String {
+    let name = model_name(model);
+    if names_million(model) { name + "[1m]" } else { name }
+}
 
 /// What all sessions of a run show.
 #[derive(Debug, Default)]
@@ -26,7 +32,7 @@ impl WindowSurvey {
     pub fn add(&mut self, project: &str, session: &str, shown: &[ShownWindow]) {
         for one in shown {
             if let Some(tokens) = one.window.tokens.filter(|_| one.window.is_sure()) {
-                let key = (project.to_owned(), model_name(&one.model));
+                let key = (project.to_owned(), survey_key(&one.model));
                 self.seen.entry(key).or_default().push(SurveyedWindow {
                     session: session.to_owned(),
                     time: one.time,
@@ -58,7 +64,7 @@ impl ProjectWindows {
     /// Returns the window of a model that the session nearest in time shows; `None` if no other session shows one. A
     /// sub-agent runs in the process of its own session, whose main chain goes first.
     pub fn find(&self, model: &str, time: Time, is_sidechain: bool) -> Option<InferredWindow> {
-        let seen = self.survey.seen.get(&(self.project.clone(), model_name(model)))?;
+        let seen = self.survey.seen.get(&(self.project.clone(), survey_key(model)))?;
         let distance = |one: &&SurveyedWindow| match (one.time, time) {
             (NO_TIME, _) | (_, NO_TIME) => u64::MAX,
             (one, time) => one.abs_diff(time),

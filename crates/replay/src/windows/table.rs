@@ -82,8 +82,15 @@ pub fn is_claude(model: &str) -> bool {
     model.to_ascii_lowercase().contains("claude")
 }
 
-/// Returns a model's name in lower case without what providers add around it: `us.anthropic.claude-opus-4-6-v1:0` and
-/// `anthropic/claude-opus-4-6` are one model.
+/// Returns whether a model's name says that its window has a million tokens: `claude-sonnet-4-5[1m]`, or with `-1m` or `:1m` at
+/// the end, as gateways write it.
+pub fn names_million(model: &str) -> bool {
+    let name = model.to_ascii_lowercase();
+    name.contains("[1m]") || name.ends_with("-1m") || name.ends_with(":1m")
+}
+
+/// Returns a model's name in lower case without what providers add around it: `us.anthropic.claude-opus-4-6-v1:0`,
+/// `anthropic/claude-opus-4.6` and `claude-opus-4-6@20260205` are one model.
 pub fn model_name(model: &str) -> String {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     let name = name.split(['@', ':', '[']).next().unwrap_or(&name);
@@ -91,12 +98,26 @@ pub fn model_name(model: &str) -> String {
         Some(at) => &name[at + "anthropic.".len()..],
         None => name,
     };
-    let name = name.strip_suffix("-v1").unwrap_or(name);
+    let name = strip_provider_version(name);
+    let name = match is_claude(name) {
+        true => name.strip_suffix("-1m").unwrap_or(name).replace('.', "-"),
+        false => name.to_owned(),
+    };
     match name.rsplit_once('-') {
         Some((undated, date)) if date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit()) => {
             undated.to_owned()
         }
-        _ => name.to_owned(),
+        _ => name,
+    }
+}
+
+/// Returns a name without the version that Bedrock adds: `-v1`, `-v2`.
+pub(crate) fn strip_provider_version(name: &str) -> &str {
+    match name.rsplit_once("-v") {
+        Some((rest, version)) if is_claude(rest) && version.len() == 1 && version.as_bytes()[0].is_ascii_digit() => {
+            rest
+        }
+        _ => name,
     }
 }
 
@@ -116,6 +137,14 @@ mod tests {
             ("claude-haiku-4-5-20251001", "2.1.219", Some(200_000)),
             ("us.anthropic.claude-sonnet-4-6-v1:0", "2.1.100", Some(200_000)),
             ("anthropic/claude-opus-5", "2.1.200", Some(1_000_000)),
+            ("anthropic/claude-opus-4.6", "2.1.72", Some(200_000)),
+            (
+                "arn:aws:bedrock:us-east-1:1:inference-profile/eu.anthropic.claude-haiku-4-5-20251001-v1:0",
+                "2.1.200",
+                Some(200_000),
+            ),
+            ("vertex_ai/claude-haiku-4-5@20251001", "2.1.200", Some(200_000)),
+            ("anthropic.claude-sonnet-4-6-v2:0", "2.1.200", Some(200_000)),
             // Nothing is known about a model that the table does not list.
             ("claude-opus-5-5", "2.1.300", None),
             ("claude-opus-4-9", "2.1.300", None),
@@ -130,6 +159,21 @@ mod tests {
             assert_eq!(tokens(model, version), expected, "{model} under {version}");
         }
         assert_eq!(table_date().len(), 10);
+    }
+
+    #[test]
+    fn a_name_may_say_that_the_window_is_large() {
+        for name in [
+            "claude-sonnet-4-5[1m]",
+            "anthropic/claude-sonnet-4.5-1m",
+            "claude-sonnet-4-5:1M",
+        ] {
+            assert!(names_million(name), "{name}");
+            assert_eq!(model_name(name), "claude-sonnet-4-5", "{name}");
+        }
+        for name in ["claude-sonnet-4-5", "qwen2.5-coder-11m", "kimi-k2"] {
+            assert!(!names_million(name), "{name}");
+        }
     }
 
     #[test]

@@ -107,6 +107,34 @@ fn a_model_of_another_vendor_never_gets_the_size_of_the_client() {
 }
 
 #[test]
+fn a_model_called_large_has_a_large_window_under_every_client() {
+    for model in ["claude-sonnet-4-5[1m]", "anthropic/claude-sonnet-4.5-1m"] {
+        check("2.1.44", &format!("u a:180000:10:{model}"), "1000:text:certain");
+    }
+    // A compaction says more than a name.
+    check(
+        "2.1.44",
+        "u a:160000:10:claude-sonnet-4-5[1m] u auto:167100 s a:40000:10:claude-sonnet-4-5[1m]",
+        "200:boundary:certain 200:boundary:certain",
+    );
+}
+
+#[test]
+fn names_of_other_vendors_never_take_the_window_of_claude_models() {
+    for model in [
+        "deepseek/deepseek-v3.9",
+        "Qwen3.9-Max",
+        "doubao-seed-9-lite",
+        "moonshotai/kimi-k9",
+        "MiniMax-M9",
+        "zai-org/GLM-9",
+        "opus",
+    ] {
+        check("2.1.44", &format!("u a:180000:10:{model}"), "?:unknown:none");
+    }
+}
+
+#[test]
 fn an_unknown_window_predicts_nothing() {
     let script = "u a:150000:10:glm-9 u a:180000:10:glm-9 u a:190000:10:glm-9";
     with_chain(script_log("2.1.30", script), "", |chain, _, _| {

@@ -1,0 +1,37 @@
+//! Predictions without a recorded compaction, on small logs. The client of these versions compacts a window of 200,000 at
+//! 155,000.
+
+use super::*;
+use crate::audit::sample::{script_log, with_chain};
+
+/// Returns the verdicts of a script's cases, with reasons.
+fn verdicts(script: &str) -> Vec<(&'static str, Option<&'static str>)> {
+    with_chain(script_log("2.1.7", script), "", |chain, _, _| {
+        let found = validate(chain.trace, chain.policies, chain.prices, chain.windows);
+        let cases = found.cases.iter();
+        cases
+            .map(|case| (case.verdict.name(), case.reason.map(UndecidableReason::name)))
+            .collect()
+    })
+}
+
+#[test]
+fn a_single_prediction_that_the_client_did_not_follow_is_spurious() {
+    assert_eq!(verdicts("u a:150000:6000 u a:156500:10"), [("spurious", None)]);
+}
+
+#[test]
+fn automatic_compaction_that_is_off_is_no_wrong_prediction() {
+    assert_eq!(
+        verdicts("u a:154000:2000 u a:160000:100 u a:165000:100 u a:170000:10"),
+        [("undecidable", Some("not-in-force"))]
+    );
+}
+
+#[test]
+fn a_prompt_that_lost_its_history_shows_an_unrecorded_compaction() {
+    assert_eq!(
+        verdicts("u a:150000:6000 u a:40000:10 u a:41000:10"),
+        [("unrecorded", None)]
+    );
+}
