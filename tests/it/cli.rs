@@ -325,7 +325,7 @@ fn a_session_log_is_never_replaced_and_a_hyphen_is_standard_output() {
     let log = fixture.write("a.jsonl", &content);
     let [log_text, rows] = [log.clone(), fixture.path("rows.jsonl")].map(|path| path.display().to_string());
     let write = |to: &str| fixture.run(["stats", "--no-cache", "-q", "-f=jsonl", &log_text, "--force", "-o", to]);
-    assert!(write(&log_text).ended(2).stderr.contains("never replaced"));
+    assert!(write(&log_text).ended(2).stderr.contains("never replaces one"));
     assert_eq!(std::fs::read(&log).expect("the log"), content);
     for _ in 0..2 {
         write(&rows).success();

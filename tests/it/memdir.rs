@@ -380,7 +380,7 @@ fn undo_says_when_there_was_no_run() {
     fixture.write("memory/mine.md", "mine\n");
     let message = fixture.run(["memory", "undo", "--dir", "memory"]).ended(2).stderr;
     assert!(
-        message.contains("there is nothing to undo") && !message.contains("--list"),
+        message.contains("nothing to undo") && !message.contains("--list"),
         "{message}"
     );
 }

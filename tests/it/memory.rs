@@ -98,7 +98,7 @@ fn an_empty_answer_says_why() {
             "nothing new: ",
         ),
         ("empty/memory", "next release day", &[], "has no memories"),
-        ("nowhere/memory", "next release day", &[], "no memories there"),
+        ("nowhere/memory", "next release day", &[], "no memories in"),
     ] {
         let args = ["memory", "recall", "--dir", dir, query];
         let run = fixture.run([&args, more].concat()).success();

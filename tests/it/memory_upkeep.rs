@@ -72,7 +72,7 @@ fn a_deleted_memory_comes_back_only_when_it_is_said_again() {
         .expect("a file");
     std::fs::remove_file(fixture.path("memory").join(&tabs)).expect("removed");
     let stderr = extract(&fixture);
-    assert!(stderr.contains("1 had been deleted"), "{stderr}");
+    assert!(stderr.contains("1 deleted before"), "{stderr}");
     assert_eq!(topics(&fixture).len(), 1);
     let index = std::fs::read_to_string(fixture.path("memory/MEMORY.md")).expect("an index");
     assert!(!index.contains("tabs"), "{index}");
@@ -235,7 +235,7 @@ fn an_entry_of_a_daily_log_can_be_undone() {
     fixture.write("logs/a.jsonl", said("a", 1, TABS));
     let stderr = daily(&fixture);
     assert!(
-        stderr.contains("1 line noted") && stderr.contains("memory undo"),
+        stderr.contains("1 line written") && stderr.contains("memory undo"),
         "{stderr}"
     );
     let first = day();
@@ -249,7 +249,10 @@ fn an_entry_of_a_daily_log_can_be_undone() {
     // The same again is a run again; nothing new is none.
     assert!(daily(&fixture).contains("run "));
     let stderr = daily(&fixture);
-    assert!(stderr.contains("0 lines noted") && !stderr.contains("run "), "{stderr}");
+    assert!(
+        stderr.contains("0 lines written") && !stderr.contains("run "),
+        "{stderr}"
+    );
 }
 
 #[test]

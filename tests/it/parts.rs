@@ -348,12 +348,12 @@ fn what_reduce_does_not_do_is_said() {
     refused(
         &fixture,
         &with_part(&["stats", "logs"]),
-        "paths of logs: the parts decide that",
+        "paths of logs: this was decided when the parts were made",
     );
     refused(
         &fixture,
         &with_part(&["stats", "--max-line=1MiB"]),
-        "--max-line: the parts decide that",
+        "--max-line: this was decided when the parts were made",
     );
     refused(
         &fixture,

@@ -178,7 +178,7 @@ fn bad_ranges_are_refused_at_once() {
     let fixture = Fixture::new();
     for (vary, words) in [
         ("window.percent=", "no values"),
-        ("window.percent=1..9:0", "above 0"),
+        ("window.percent=1..9:0", "greater than 0"),
         ("window.percent=9..1", "before it begins"),
         ("window.percent=50..200:50", "at most 100"),
         ("window.percnt=50", "did you mean `window.percent`?"),
@@ -209,7 +209,7 @@ fn invalid_options_are_refused() {
         (&["--miss-cost=-1"], "a number of dollars"),
         (&["--resamples=0"], "--resamples"),
         (&["--resamples=1"], "--resamples"),
-        (&["--folds=1000"], "more than there are sessions"),
+        (&["--folds=1000"], "more than the number of sessions"),
         (&["--points=3"], "add --search random"),
     ] {
         let run = fixture.run(["tune", &logs].iter().chain(more)).ended(2);
@@ -263,7 +263,7 @@ fn the_table_shows_all_or_says_what_it_leaves_out() {
     assert!((2..11).contains(&shown), "{front}");
     let words = format!("{shown} of 11 policies shown: the present one, and those");
     assert!(front.contains(&words), "{front}");
-    assert!(front.contains("Saved: of cost alone"), "{front}");
+    assert!(front.contains("Miss %: edits of lines that were gone"), "{front}");
     let two = table(&["--top=2"]);
     assert_eq!(rows(&two), 2, "{two}");
     assert!(

@@ -150,8 +150,9 @@ fn write_sweep(
         paragraph(
             out,
             &format!(
-                "{} left out, because the present setting blocks them: {names}{more}.",
-                format_count(sweep.left_out.len() as u64, "session")
+                "{} left out, because the present setting blocks {}: {names}{more}.",
+                format_count(sweep.left_out.len() as u64, "session"),
+                if sweep.left_out.len() == 1 { "it" } else { "them" }
             ),
         )?;
     }

@@ -185,7 +185,7 @@ fn a_prompt_that_is_too_long_loses_its_oldest_part() {
     });
     let run = run(&fixture, &mock, &verb, &[]).ended(2);
     assert!(
-        (2..=4).contains(&mock.calls()) && run.stderr.contains("too long to summarise"),
+        (2..=4).contains(&mock.calls()) && run.stderr.contains("too long to summarize"),
         "{} {}",
         mock.calls(),
         run.stderr

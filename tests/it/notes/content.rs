@@ -113,7 +113,7 @@ fn a_part_is_summarized_from_or_up_to_a_message() {
         .run(["notes", "logs", "--out", "none", "--from", "no-such"])
         .ended(2);
     assert!(
-        run.stderr.contains("no session has the message no-such"),
+        run.stderr.contains("no session contains the message no-such"),
         "{}",
         run.stderr
     );

@@ -12,8 +12,11 @@ fn options_without_effect_are_refused() {
     fixture.write("logs/a.jsonl", shop().text);
     for (option, words) in [
         ("--instructions=mind the receipts", "add --summary"),
-        ("--backend-model=claude-haiku-4-5", "--backend-model: about a model"),
-        ("--max-cost=1", "--max-cost: about a model"),
+        (
+            "--backend-model=claude-haiku-4-5",
+            "--backend-model: the offline backend",
+        ),
+        ("--max-cost=1", "--max-cost: the offline backend"),
     ] {
         let run = fixture.run(["notes", "logs", "--out", "notes", option]).ended(2);
         assert!(run.stderr.contains(words), "{option}: {}", run.stderr);
@@ -99,7 +102,7 @@ fn the_page_is_replaced_without_force() {
         let run = fixture
             .run(["notes", "logs", "--out", "notes", "--html", name, "--force"])
             .ended(2);
-        assert!(run.stderr.contains("is no page of notes"), "{}", run.stderr);
+        assert!(run.stderr.contains("is not a page of notes"), "{}", run.stderr);
         assert_eq!(std::fs::read(fixture.path(name)).expect("a page"), before);
     }
     assert!(std::fs::read_to_string(&notes).expect("notes").contains("Ada owns"));
