@@ -162,7 +162,7 @@ fn reject_ignored_input(
     }
     if let Some(given) = given.list(&["tune", "compare", "memories", "notes", "all"]) {
         bail!(
-            "{given}: views are made of logs, and {} holds results that are shown as they are\n  hint: leave it out, or name the logs",
+            "{given}: views are made of logs, and {} holds results, which are shown as they are\n  hint: omit it, or name the logs",
             path_names(paths)
         );
     }

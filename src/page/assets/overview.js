@@ -17,7 +17,10 @@ function usageOverview(told, run) {
     h("div", { class: "two" }, costliestSection(found, run), treeSection(found)),
     h("div", { class: "two" }, groupSection(list(found.models), "model", true), isChosen() ? null : compactionsSection(run))];
   if (isChosen()) {
-    parts.push(h("p", { class: "about aside" }, "What filled the window, how full windows were, the simulated compactions and problems with the logs are known of all sessions together. ",
+    // Calls have to be unpacked for it, which takes too long for very many sessions.
+    const hasFullness = run && found.sessions.size <= MOST_UNPACKED;
+    if (hasFullness) parts.push(fullnessSection(run, chosenFullness(run, found)));
+    parts.push(h("p", { class: "about aside" }, "What filled the window, " + (hasFullness ? "" : "how full windows were, ") + "the simulated compactions and problems with the logs are shown for all sessions together. ",
       h("a", { href: placeWith("overview", {}) }, "Show all sessions"), " to see them."));
   } else {
     if (told.ledger) parts.push(ledgerSection(told.ledger));
@@ -290,8 +293,30 @@ function groupSection(rows, name, isRecorded) {
   return section(name + "s", title, isRecorded ? null : "Simulated.", table.element);
 }
 
-function fullnessSection(run) {
-  const counts = run.overview.fullness || [];
+const MOST_UNPACKED = 500;
+
+// How full the windows of the chosen calls were, counted as for all of them.
+function chosenFullness(run, found) {
+  const last = (run.overview.fullness || []).length - 1;
+  const told = { fullness: new Array(last + 1).fill(0), windowless: 0 };
+  const isAnyTime = !choice.since && !choice.until;
+  for (const at of found.sessions.keys()) {
+    const row = sessionRow(run, usage.sessions.get(at, "session"));
+    if (row < 0 || !run.drawn.has(row)) continue;
+    for (const chain of chainsOf(run, row)) {
+      for (let call = 0; call < chain.count; call += 1) {
+        if (!isAnyTime && !isInTime(say.second(chain.second[call]).slice(0, 10))) continue;
+        const window = chain.window[call];
+        if (window > 0) told.fullness[Math.min(last, Math.floor((Math.max(0, chain.input[call]) * last) / window))] += 1;
+        else told.windowless += 1;
+      }
+    }
+  }
+  return told;
+}
+
+function fullnessSection(run, told = run.overview) {
+  const counts = told.fullness || [];
   const all = counts.reduce((sum, count) => sum + count, 0);
   if (!all) return null;
   const step = 100 / (counts.length - 1);
@@ -305,7 +330,7 @@ function fullnessSection(run) {
   const half = counts.slice(Math.floor(counts.length / 2)).reduce((sum, count) => sum + count, 0);
   const label = "How full windows were: " + say.share(half / all) + " of " + say.several(all, "call") + " at half or more";
   const rows = counts.map((count, at) => [bars[at].name, say.count(count), say.share(count / all)]);
-  return section("fullness", "How full windows were", "Calls by the share of the model's window that they were sent" + (run.overview.windowless ? "; " + say.several(run.overview.windowless, "call") + " without a known window." : "."),
+  return section("fullness", "How full windows were", "Calls by the share of the model's window that they were sent" + (told.windowless ? "; " + say.several(told.windowless, "call") + " without a known window." : "."),
     columnPlot(label, bars, { how: (share) => Math.round(share) + " %", height: 190, every: 44 }),
     h("details", {}, h("summary", {}, "As a table"), smallTable("Calls by fullness", [["From", "text"], ["Calls", "number"], ["Share", "number"]], rows)));
 }

@@ -142,6 +142,12 @@ fn the_overview_follows_the_days_and_the_folder_that_are_chosen() {
     };
     let halves = calls("#overview?until=2026-01-03") + calls("#overview?since=2026-01-04");
     assert_eq!(halves, calls("#overview"));
+    // What is counted from the calls of a choice is what was counted of all of them.
+    browser.go("#overview?since=2000-01-01");
+    let [whole, chosen] = ["runs[0].overview", "chosenFullness(runs[0], chosenUsage())"]
+        .map(|told| browser.js(&format!("const told = {told}; return [told.fullness, told.windowless]")));
+    assert_eq!(whole, chosen);
+    assert!(browser.number("return document.querySelectorAll('#fullness .column').length") > 0.0);
     browser.go("#overview?since=2031-01-01");
     assert!(text_of(&browser, ".lead").contains("No call"));
     browser.check_quiet(&page);
