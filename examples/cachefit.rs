@@ -55,14 +55,37 @@ const LEAST_CONVERSATION: u64 = 2_000;
 
 const SPLITS: u64 = 20;
 
-/// Observations on other public logs: situation, lifetime, first version, calls, misses, and of the misses those that still
-/// read system prompt and tools.
-const PUBLISHED: [(ReadSituation, &str, [u32; 3], u64, u64, u64); 5] = [
-    (ReadSituation::Tools, "1h", [2, 1, 91], 47, 23, 23),
-    (ReadSituation::Tools, "1h", [2, 1, 200], 52, 0, 0),
-    (ReadSituation::Skill, "5m", [0, 0, 0], 15, 9, 9),
-    (ReadSituation::Skill, "1h", [2, 1, 21], 15, 9, 9),
-    (ReadSituation::Expired, "1h", [2, 1, 21], 126, 126, 76),
+/// Calls counted in other public logs.
+struct PublishedCount {
+    situation: ReadSituation,
+    is_hour: bool,
+    /// First client version.
+    from: [u32; 3],
+    calls: u64,
+    misses: u64,
+    /// Misses that still read system prompt and tools.
+    based: u64,
+}
+
+impl PublishedCount {
+    const fn new(situation: ReadSituation, is_hour: bool, from: [u32; 3], [calls, misses, based]: [u64; 3]) -> Self {
+        Self {
+            situation,
+            is_hour,
+            from,
+            calls,
+            misses,
+            based,
+        }
+    }
+}
+
+const PUBLISHED: [PublishedCount; 5] = [
+    PublishedCount::new(ReadSituation::Tools, true, [2, 1, 91], [47, 23, 23]),
+    PublishedCount::new(ReadSituation::Tools, true, [2, 1, 200], [52, 0, 0]),
+    PublishedCount::new(ReadSituation::Skill, false, [0, 0, 0], [15, 9, 9]),
+    PublishedCount::new(ReadSituation::Skill, true, [2, 1, 21], [15, 9, 9]),
+    PublishedCount::new(ReadSituation::Expired, true, [2, 1, 21], [126, 126, 76]),
 ];
 
 /// What one call read.
@@ -252,11 +275,12 @@ fn fit(observed: &[&Observation], with_published: bool, as_of: &str) -> LostShar
             add(situation, one.is_hour, one.range, 1, weight, lost, base);
         }
     }
-    for (situation, life, from, calls, misses, based) in PUBLISHED.iter().filter(|_| with_published) {
-        let (is_hour, range) = (*life == "1h", range_of(ClientVersion(*from)));
-        add(*situation, is_hour, range, calls - misses, 1.0, 0.0, 1.0);
-        add(*situation, is_hour, range, *based, 1.0, 1.0, 1.0);
-        add(*situation, is_hour, range, misses - based, 1.0, 1.0, 0.0);
+    for count in PUBLISHED.iter().filter(|_| with_published) {
+        let range = range_of(ClientVersion(count.from));
+        let mut add_calls = |calls, lost, base| add(count.situation, count.is_hour, range, calls, 1.0, lost, base);
+        add_calls(count.calls - count.misses, 0.0, 1.0);
+        add_calls(count.based, 1.0, 1.0);
+        add_calls(count.misses - count.based, 1.0, 0.0);
     }
     let rows = cells.iter().filter_map(|(cell, sums)| {
         let (lost, base) = shrunk(&cells, *cell)?;

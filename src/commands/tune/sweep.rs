@@ -65,6 +65,15 @@ struct AgentFacts {
     model_error: f64,
 }
 
+/// A session as it was read, ready for the sweep.
+struct TracedSession<'p> {
+    session: PreparedSession<'p>,
+    /// Sizes of its recorded summaries.
+    summary_sizes: Vec<u64>,
+    /// Number and cost of the calls that only progress records show.
+    progress_only: (u64, PicoUsd),
+}
+
 /// The sessions of one agent and window, and the policies tried on them.
 struct WindowMembers<'p> {
     prepared: &'p Prepared<'p>,
@@ -90,10 +99,14 @@ impl Tuner<'_> {
         let (parts, defects) = self.prepare_sessions(run, source);
         let (mut sessions, mut summaries) = (Vec::new(), BTreeMap::<Agent, Vec<u64>>::new());
         let mut progress_only = (0, 0);
-        for (session, sizes, progress) in parts {
-            progress_only = (progress_only.0 + progress.0, progress_only.1 + progress.1);
-            summaries.entry(session.coding_agent()).or_default().extend(sizes);
-            sessions.extend(Some(session).filter(|session| !session.chains.is_empty()));
+        for traced in parts {
+            let (calls, cost) = traced.progress_only;
+            progress_only = (progress_only.0 + calls, progress_only.1 + cost);
+            summaries
+                .entry(traced.session.coding_agent())
+                .or_default()
+                .extend(traced.summary_sizes);
+            sessions.extend(Some(traced.session).filter(|session| !session.chains.is_empty()));
         }
         let name = self.folder.map(|_| self.scores_name(&run.log_hashes(), &sessions));
         let mut problems = run.problems.clone();
@@ -178,13 +191,8 @@ impl Tuner<'_> {
         }
     }
 
-    /// Traces every session. Also returns the sizes of its recorded summaries, and number and cost of the calls that only
-    /// progress records show.
-    fn prepare_sessions(
-        &self,
-        run: &Run,
-        source: &LogSource<'_>,
-    ) -> (Vec<(PreparedSession<'_>, Vec<u64>, (u64, PicoUsd))>, Vec<Problem>) {
+    /// Traces every session.
+    fn prepare_sessions(&self, run: &Run, source: &LogSource<'_>) -> (Vec<TracedSession<'_>>, Vec<Problem>) {
         let bar = source.session_bar(run);
         run.map_sessions(|view| {
             bar.inc(1);
@@ -192,14 +200,14 @@ impl Tuner<'_> {
         })
     }
 
-    fn prepare_session(&self, view: &SessionView<'_>) -> (PreparedSession<'_>, Vec<u64>, (u64, PicoUsd)) {
-        let mut sizes = Vec::new();
+    fn prepare_session(&self, view: &SessionView<'_>) -> TracedSession<'_> {
+        let mut recorded_sizes = Vec::new();
         let mut ready = Vec::new();
         for chain in view.chains() {
             // The trace outlives the view, which therefore does not build it.
             let trace = build_trace(view.session(), chain, RatioTable::built_in());
             if view.is_compacted() {
-                sizes.extend(summary_sizes(&trace));
+                recorded_sizes.extend(summary_sizes(&trace));
             }
             if trace.calls.iter().any(|call| !call.is_copied) {
                 let uses = find_file_uses(view.session(), &trace);
@@ -211,7 +219,11 @@ impl Tuner<'_> {
             project: view.project().to_owned(),
             chains: ready,
         };
-        (session, sizes, view.progress_only_cost(self.prices))
+        TracedSession {
+            session,
+            summary_sizes: recorded_sizes,
+            progress_only: view.progress_only_cost(self.prices),
+        }
     }
 
     /// Returns the median absolute error of the simulated cost over projects, each with the calls of its sessions together.
