@@ -319,7 +319,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     refused(
         &fixture,
         &["before.part", "after.part", "--", "stats"],
-        "changed in between",
+        "with different contents",
     );
     fixture
         .run(["map", "logs/plain", "-q", "--max-line=1MiB", "-o", "short.part"])

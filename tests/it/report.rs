@@ -21,7 +21,7 @@ fn a_page_of_logs_goes_to_the_current_folder_and_is_not_overwritten() {
     let logs = text(case("boundary-auto"));
     let run = fixture.run(["report", &logs]).success();
     assert!(run.stdout.is_empty(), "nothing but the page");
-    assert!(run.stderr.contains("report.html: a page of"), "{}", run.stderr);
+    assert!(run.stderr.contains("report.html: wrote a page of"), "{}", run.stderr);
     let data = data_of(&fixture.path("report.html"));
     assert_eq!(data["overview"]["basis"], "recorded");
     assert_eq!(data["runs"].as_array().map(Vec::len), Some(1));
@@ -191,7 +191,7 @@ fn inputs_that_cannot_be_shown_are_errors() {
     fixture.run(["replay", &logs, "-q", "--out", "run"]).success();
     // Results are shown as they are: a policy would change nothing.
     let run = fixture.run(["report", "run", "--set=window.percent=50"]).ended(2);
-    assert!(run.stderr.contains("--set: only logs are replayed"), "{}", run.stderr);
+    assert!(run.stderr.contains("--set: run holds results"), "{}", run.stderr);
     assert!(!fixture.path("run/report.html").exists());
     let mut of_environment = fixture.command(["report", "run", "-q"]);
     of_environment.env("BACKCAST_POLICY", "never");
@@ -201,14 +201,10 @@ fn inputs_that_cannot_be_shown_are_errors() {
     let mut typed = fixture.command(["report", "run", "-q", "--policy=never"]);
     typed.env("BACKCAST_POLICY", "never");
     let run = crate::fixture::Run::of(typed).ended(2);
-    assert!(
-        run.stderr.contains("--policy: only logs are replayed"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.contains("--policy: run holds results"), "{}", run.stderr);
     std::fs::remove_file(fixture.path("run/manifest.json")).expect("there");
     let run = fixture.run(["report", "run"]).ended(2);
-    assert!(run.stderr.contains("broken off"), "{}", run.stderr);
+    assert!(run.stderr.contains("an interrupted replay"), "{}", run.stderr);
     fixture.write("run/manifest.json", "{}");
     fixture.write("run/boundaries.jsonl", "{}\n{torn");
     let run = fixture.run(["report", "run"]).ended(2);

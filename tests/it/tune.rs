@@ -210,7 +210,7 @@ fn invalid_options_are_refused() {
         (&["--resamples=0"], "--resamples"),
         (&["--resamples=1"], "--resamples"),
         (&["--folds=1000"], "more than the number of sessions"),
-        (&["--points=3"], "add --search random"),
+        (&["--points=3"], "--points needs --search random"),
     ] {
         let run = fixture.run(["tune", &logs].iter().chain(more)).ended(2);
         assert!(run.stderr.contains(words), "{more:?}: {}", run.stderr);

@@ -116,8 +116,8 @@ fn text_of_a_session_cannot_end_the_material_block() {
     extract(&fixture, &mock, &[]).success();
     let code = |request: &Recorded| {
         let text = request.text();
-        let at = text.rfind("=== end of material ").expect("an end") + "=== end of material ".len();
-        text[at..].lines().next().expect("a code").to_owned()
+        let (before, _) = text.split_once(": what people said").expect("the messages");
+        before.rsplit(' ').next().expect("a code").to_owned()
     };
     let honest = code(&mock.requests()[0]);
     let forged = format!(

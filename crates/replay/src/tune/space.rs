@@ -259,7 +259,7 @@ mod tests {
         };
         assert!(message("window.percent=").contains("no values"));
         assert!(message("window.percent").contains("key=value"));
-        assert!(message("window.buffer=1..9:0").contains("above 0"));
+        assert!(message("window.buffer=1..9:0").contains("greater than 0"));
         assert!(message("window.buffer=9..1").contains("before it begins"));
         assert!(message("window.buffer=1..x").contains("not a number"));
         assert!(message("window.bufer=1..9").contains("did you mean `window.buffer`?"));

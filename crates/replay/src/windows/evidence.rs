@@ -126,14 +126,13 @@ impl WindowEvidence {
         if let Some(tokens) = by_boundary {
             return Some(certain(tokens, WindowGrounds::Boundary));
         }
-        if seen.sent > WINDOW_SIZES[0] {
-            if known.is_claude {
-                // Only users set sizes in between, and then a boundary shows them.
-                let tokens = known.largest.filter(|largest| *largest >= seen.sent);
-                return Some(certain(tokens.unwrap_or(WINDOW_SIZES[3]), WindowGrounds::Usage));
-            }
-            // Of another vendor's model the prompt only is a lower bound.
-            if known.tabled().tokens.is_none_or(|tokens| tokens < seen.sent) {
+        if !known.is_claude {
+            // Of another vendor's model the prompt is only a lower bound.
+            let is_too_small = match known.tabled().tokens {
+                Some(tokens) => tokens < seen.sent,
+                None => seen.sent > WINDOW_SIZES[0],
+            };
+            if is_too_small {
                 let fitting = sizes.iter().copied().find(|size| *size >= seen.sent)?;
                 return Some(InferredWindow::new(
                     fitting,
@@ -141,6 +140,10 @@ impl WindowEvidence {
                     WindowConfidence::Weak,
                 ));
             }
+        } else if seen.sent > WINDOW_SIZES[0] {
+            // Only users set sizes in between, and then a boundary shows them.
+            let tokens = known.largest.filter(|largest| *largest >= seen.sent);
+            return Some(certain(tokens.unwrap_or(WINDOW_SIZES[3]), WindowGrounds::Usage));
         }
         seen.by_text(at)
     }

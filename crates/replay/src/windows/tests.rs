@@ -104,6 +104,7 @@ fn a_model_of_another_vendor_never_gets_the_size_of_the_client() {
     );
     // A prompt larger than the table's window refutes it; the next size that holds it is a guess.
     check("2.1.60", "u a:230000:10:glm-4.6", "256:usage:weak");
+    check("2.1.60", "u a:180000:10:deepseek/deepseek-v3.9", "200:usage:weak");
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn a_model_called_large_has_a_large_window_under_every_client() {
 #[test]
 fn names_of_other_vendors_never_take_the_window_of_claude_models() {
     for model in [
-        "deepseek/deepseek-v3.9",
+        "deepseek/deepseek-v9",
         "Qwen3.9-Max",
         "doubao-seed-9-lite",
         "moonshotai/kimi-k9",
