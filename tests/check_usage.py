@@ -49,7 +49,18 @@ def usage_of(message):
     if any(usage.get(name) for name in NAMES):
         return tokens(usage)
     # Zeroed at the top (the split of the writes may stand there still): the iterations were billed.
-    return [sum(column) for column in zip(*map(tokens, usage.get("iterations") or []))]
+    own = [one for one in usage.get("iterations") or [] if one.get("type") != "advisor_message"]
+    return [sum(column) for column in zip(*map(tokens, own))]
+
+
+def calls_inside(message):
+    """Calls of other models that the top level leaves out: advice, and a model that declined before another answered."""
+    iterations = (message.get("usage") or {}).get("iterations") or []
+    kinds = [one.get("type") for one in iterations]
+    answered = kinds.index("fallback_message") if "fallback_message" in kinds else 0
+    for number, one in enumerate(iterations):
+        if kinds[number] == "advisor_message" or number < answered:
+            yield number, tokens(one)
 
 
 def main(folder):
@@ -60,6 +71,7 @@ def main(folder):
     found = []
     requests = {}
     anonymous = []
+    inside = {}
     for path in paths:
         for line in lines(path):
             for record in records(line):
@@ -74,13 +86,14 @@ def main(folder):
                     continue
                 request = record.get("requestId")
                 found.append((message["id"], billed))
+                inside.update(((message["id"], number), one) for number, one in calls_inside(message) if any(one))
                 if request and not message["id"].startswith("msg_"):
                     requests.setdefault(message["id"], request)
     calls = {}
     for name, billed in found:
         key = ("request", requests[name]) if name in requests else ("id", name)
         calls[key] = max(calls.get(key, billed), billed, key=lambda one: (one[1], sum(one)))
-    billed = anonymous + list(calls.values())
+    billed = anonymous + list(calls.values()) + list(inside.values())
     sums = [sum(column) for column in zip(*billed)] or [0] * 5
     names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens", "cache_write_1h_tokens")
     print(json.dumps({"responses": len(billed), **dict(zip(names, sums))}))
