@@ -180,10 +180,12 @@ fn boundaries_up_to_client_2_1_44_are_predicted_at_the_exact_call() {
     assert_eq!(number("micro", "spurious"), 0.0, "{SCOPE}");
     let exact = number("pre_tokens_error", "exact") / number("pre_tokens_error", "count");
     assert!(exact >= 0.5, "tokens before a boundary, {SCOPE}");
+    // Expected misses make the sum right and the bill of a session without a miss too high by what misses cost on average.
     for (part, name, limit) in [
         ("pre_tokens_error", "relative_p95", 0.001),
-        ("cost_error", "total", 0.04),
-        ("cost_error", "p50", 0.02),
+        ("cost_error", "total", 0.02),
+        ("cost_error", "total_by_rules", 0.04),
+        ("cost_error", "p50", 0.03),
         ("segments", "p50", 0.03),
         ("segments", "p90", 0.10),
     ] {
