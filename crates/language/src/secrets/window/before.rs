@@ -56,6 +56,9 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
                 "type" | "enter" | "input" | "typing" | "entering"
             ) && !piece.gap.is_comma
         });
+        let follows_user = text[..piece.start]
+            .trim_end_matches([' ', '`', '"'])
+            .ends_with(['/', ':']);
         let is_plain_pin = name.kind == NameKind::Pin && looks != Shape::Digits;
         let is_enough = match (tie, looks) {
             _ if is_plain_pin => false,
@@ -72,7 +75,9 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
             (Tie::Direct, Shape::Hex) => length >= if is_password { 8 } else { 20 },
             (Tie::Direct, Shape::Odd) => is_password || length >= 8,
             (Tie::Direct, _) => name.kind != NameKind::AnyKey || looks == Shape::Random,
-            (Tie::Linked, Shape::Odd) => is_password && (piece.is_quoted || between.len() <= 2),
+            (Tie::Linked, Shape::Odd) => {
+                is_password && (name.kind != NameKind::Login || follows_user) && (piece.is_quoted || between.len() <= 2)
+            }
             (Tie::Linked, Shape::Digits) => name.kind == NameKind::Pin && length >= 4,
             (Tie::Linked, Shape::Strong) => name.kind != NameKind::AnyKey && (is_password || length >= 8),
             (Tie::Clause, Shape::Strong) => {
