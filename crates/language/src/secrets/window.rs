@@ -17,7 +17,7 @@ use super::{Secret, push};
 use before::find_before;
 use case::{is_value, value_range};
 use columns::find_in_column;
-use phrases::{find_digit_groups, find_in_call, find_long_phrase, find_pair, find_words};
+use phrases::{find_digit_groups, find_in_call, find_long_phrase, find_pair, find_unspaced_value, find_words};
 use reading::{Reading, is_config_line, is_heading, is_other_field, is_set_before, skip_remark};
 
 /// How far a name reaches, in bytes and in pieces.
@@ -109,6 +109,10 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
             push(found, piece.start..end, rule);
             return;
         }
+        if let Some(end) = find_unspaced_value(text, name, &piece, &reading) {
+            push(found, piece.start..end, rule);
+            return;
+        }
         if !piece.is_quoted && reading.take_word(&piece, name) {
             before = Some(piece);
             continue;
@@ -134,7 +138,7 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
         }
         let tie = reading.tie(text, &piece, name);
         if is_value(text, name, &piece, tie, &reading) {
-            let (from, to) = value_range(text, &piece, reading.is_equals);
+            let (from, to) = value_range(text, &piece, name, reading.is_equals);
             push(found, from..to, rule);
             reading.list_gap = 0;
             reading.listed = Some(tie);

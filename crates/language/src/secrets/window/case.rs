@@ -2,7 +2,7 @@
 
 use super::super::names::{NameKind, SecretName};
 use super::super::pieces::{Piece, is_unspaced};
-use super::super::shape::{Shape, is_mixed, is_stand_in, shape, subwords};
+use super::super::shape::{Shape, has_file_extension, is_mixed, is_stand_in, shape, subwords};
 use super::super::{MASK, forms, prose};
 use super::reading::{Reading, Tie};
 use super::words::{COMMON_PASSWORDS, UNITS, UNSPACED_UNITS};
@@ -15,7 +15,7 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
     if piece.text.chars().next().is_some_and(is_unspaced) {
         return is_unspaced_value(name, piece, tie);
     }
-    let (from, to) = value_range(text, piece, reading.is_equals);
+    let (from, to) = value_range(text, piece, name, reading.is_equals);
     let value = &text[from..to];
     let mut looks = shape(value);
     if name.kind == NameKind::Login && value.contains(['/', ':']) {
@@ -73,6 +73,14 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
         is_account: name.kind == NameKind::Login && !text[name.start..name.end].to_ascii_lowercase().contains("cred"),
     };
     let is_variable = is_constant(text, name);
+    let is_in_connection = reading.is_equals
+        && name.kind == NameKind::Key
+        && text[name.end..].starts_with('=')
+        && text[to..].starts_with(';')
+        && looks >= Shape::Word;
+    if is_in_connection {
+        return true;
+    }
     if is_assigned(text, name, piece) && !is_stand_in(value) {
         let is_named = value.contains('_') && !case.has_digit;
         if looks >= Shape::Word && value.len() >= 4
@@ -387,9 +395,13 @@ pub(super) fn is_followed_by_unit(text: &str, end: usize) -> bool {
     is_near && (is_more || UNITS.contains(&after[..length].to_ascii_lowercase().as_str()))
 }
 
-/// Returns where the value of a piece lies: without the next field of a query or a list of settings.
-pub(super) fn value_range(text: &str, piece: &Piece, is_equals: bool) -> (usize, usize) {
+/// Returns where the value of a piece lies: without the next field of a query or a list of settings, and without the ending of
+/// the file whose name says it.
+pub(super) fn value_range(text: &str, piece: &Piece, name: &SecretName, is_equals: bool) -> (usize, usize) {
     let mut end = piece.end;
+    if !piece.is_quoted && has_file_extension(piece.text) && is_in_file_name(text, name.start) {
+        end -= piece.text.len() - piece.text.rfind('.').unwrap_or(piece.text.len());
+    }
     if !piece.is_quoted && is_equals {
         for (at, byte) in piece.text.bytes().enumerate() {
             if !matches!(byte, b'&' | b';') || at < 3 {
@@ -410,6 +422,21 @@ pub(super) fn value_range(text: &str, piece: &Piece, is_equals: bool) -> (usize,
         }
     }
     (piece.start, text.floor_char_boundary(end))
+}
+
+/// Returns whether a place is inside the name of a file with blanks: `/w/notes/the password is hunter2.md`.
+fn is_in_file_name(text: &str, at: usize) -> bool {
+    const LONGEST: usize = 160;
+    let near = &text[text.ceil_char_boundary(at.saturating_sub(LONGEST))..at];
+    let is_edge = |c: char| matches!(c, '\n' | '"' | '`' | '(' | ')' | '<' | '>' | '|');
+    let path = near.rsplit(is_edge).next().unwrap_or_default();
+    // The first word is a path, and no word after it is one.
+    path.rfind(['/', '\\']).is_some_and(|slash| {
+        let start = path[..slash].rfind(' ').map_or(0, |blank| blank + 1);
+        path[start..].starts_with(['/', '.', '~'])
+            || start == 0 && near.len() > path.len()
+            || path[start..].contains(":\\")
+    })
 }
 
 /// Returns whether nothing but the wall of the table or the end of the line follows.

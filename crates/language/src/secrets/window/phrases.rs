@@ -58,7 +58,13 @@ pub(super) fn find_words(
     if tie < Tie::Direct || piece.gap.newlines > 0 || !is_word(piece.text) {
         return None;
     }
-    let least = if name.kind == NameKind::Phrase { 3 } else { 4 };
+    // "the spoken password is three blind lizards": nothing but a value has so many words and then ends.
+    let ends_soon = name.kind == NameKind::Password && reading.is_direct && reading.is_linked;
+    let least = if name.kind == NameKind::Phrase || ends_soon {
+        3
+    } else {
+        4
+    };
     let mut count = 0;
     let mut known = 0;
     let mut end = piece.end;
@@ -79,7 +85,11 @@ pub(super) fn find_words(
         count += 1;
         end = word.end;
     }
-    let is_phrase = count >= least && (known < count || name.kind == NameKind::Phrase && count >= 4);
+    let is_end =
+        text[end..].trim_start_matches(['"', '`']).is_empty() || text[end..].starts_with(['.', ',', '\n', ')']);
+    let is_phrase = count >= least
+        && (count > 3 || is_end || name.kind == NameKind::Phrase)
+        && (known < count || name.kind == NameKind::Phrase && count >= 4);
     is_phrase.then_some(end)
 }
 
@@ -94,6 +104,26 @@ pub(super) fn find_digit_groups(text: &str, piece: &Piece) -> Option<usize> {
     let follows = rest[length..].chars().next();
     let is_end = follows.is_none_or(|c| !(c.is_alphanumeric() || c == '-' || c == '/'));
     (length == piece.text.len() && is_end).then_some(piece.end + 1 + length)
+}
+
+/// Returns the end of a value that begins in Chinese and ends in digits or letters: "密码是 龙猫88".
+pub(super) fn find_unspaced_value(text: &str, name: &SecretName, piece: &Piece, reading: &Reading) -> Option<usize> {
+    const LONGEST: usize = 6;
+    let is_set_off = text[..piece.start].ends_with([' ', '：', ':', '=', '「', '“']);
+    if !name.is_unspaced
+        || !matches!(name.kind, NameKind::Password | NameKind::Phrase)
+        || piece.is_quoted
+        || !(reading.is_direct && reading.is_linked && is_set_off)
+        || !piece.text.chars().all(is_unspaced)
+        || piece.text.chars().count() > LONGEST
+    {
+        return None;
+    }
+    let rest = &text[piece.end..];
+    let length = rest.bytes().take_while(u8::is_ascii_alphanumeric).count();
+    let digits = rest[..length].bytes().filter(u8::is_ascii_digit).count();
+    let goes_on = rest[length..].starts_with(|c: char| is_unspaced(c) && c.is_alphanumeric());
+    (digits >= 2 && !goes_on).then_some(piece.end + length)
 }
 
 /// Returns the end of twelve or more ordinary words in a row, as wallets have them.
