@@ -375,7 +375,11 @@ impl Run {
         if self.outlines[at].sessions.len() < MIN_SPLIT_SESSIONS {
             return self.load_whole_log(at);
         }
-        let split = self.split[at].get_or_init(|| SplitLog::new(self.load_whole_log(at)));
+        let split = self.split[at].get_or_init(|| {
+            let split = SplitLog::new(self.load_whole_log(at));
+            self.stored[at].release();
+            split
+        });
         split.load(session, &self.outlines[at].path)
     }
 
@@ -384,7 +388,7 @@ impl Run {
         let outline = &self.outlines[at];
         // A cache entry may have the right checksum and still be wrong if it was forged. Then the log is parsed after all.
         let known = match &self.stored[at] {
-            StoredLog::Packed(packed) => pack::unpack(packed).ok(),
+            StoredLog::Packed(packed) => packed.read().ok().and_then(|packed| pack::unpack(&packed).ok()),
             StoredLog::Whole(log) => log.lock().ok().and_then(|mut log| log.take()).map(|log| *log),
             StoredLog::Part(part) => Some(part.read_log().unwrap_or_else(empty_log)),
             StoredLog::Reported(_) => None,

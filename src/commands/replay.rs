@@ -151,7 +151,7 @@ pub fn run(args: &ReplayArgs) -> Result<RunStatus> {
     if let Some(path) = &args.page.html {
         let compared = compare
             .as_ref()
-            .map(|compare| outcome.comparison_report(compare, args.print.top).document());
+            .map(|compare| outcome.comparison_report(compare, args.print.top).page_document());
         let drawn = outcome.to_page_replay(policy_name(&policies, &args.policy.set), &policies, compared);
         write_page(
             path,
@@ -236,6 +236,14 @@ impl ReplayRun<'_> {
     }
 }
 
+/// Adds a large row without room for as many again.
+fn push_tightly<R>(rows: &mut Vec<R>, row: R) {
+    if rows.len() == rows.capacity() {
+        rows.reserve_exact(rows.len() / 8 + 16);
+    }
+    rows.push(row);
+}
+
 impl ReplayOutcome {
     /// Nothing yet, of so many logs.
     pub(super) fn new(logs: usize, learned_summary: Option<u64>) -> ReplayOutcome {
@@ -255,8 +263,10 @@ impl ReplayOutcome {
     /// Adds a session. Returns the rows of its calls.
     pub(super) fn add_session(&mut self, done: SessionReplayOutput) -> io::Result<RowBatch<RoundRow>> {
         self.total.merge(&done.replayed.row);
-        self.sessions.push(done.replayed.row);
-        self.comparisons.extend(done.comparison);
+        push_tightly(&mut self.sessions, done.replayed.row);
+        if let Some(comparison) = done.comparison {
+            push_tightly(&mut self.comparisons, comparison);
+        }
         if let Some(losses) = done.losses {
             self.losses.get_or_insert_default().add(losses);
         }

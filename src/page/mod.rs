@@ -19,6 +19,7 @@ use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use table::Sheet;
 
 /// The page around its data.
 const PAGE: &str = include_str!("assets/page.html");
@@ -65,8 +66,8 @@ pub struct PageReplay {
     pub name: String,
     /// What `summary.json` holds.
     pub summary: Json,
-    /// Rows of the sessions, as objects.
-    pub sessions: Vec<Json>,
+    /// Rows of the sessions.
+    pub sessions: PageSessions,
     /// Their calls.
     pub rounds: Vec<SessionRounds>,
     /// Simulated boundaries.
@@ -75,6 +76,67 @@ pub struct PageReplay {
     pub misses: Vec<Json>,
     /// The document of a comparison with a second policy.
     pub compare: Option<Json>,
+}
+
+/// The sessions of a replay, column by column: rows as objects would take ten times the memory.
+#[derive(Debug, Default)]
+pub struct PageSessions {
+    pub ids: Vec<String>,
+    /// Calls and cost by project.
+    pub projects: BTreeMap<String, (u64, i64)>,
+    /// As [`pack::rows_to_columns`] gives them; `null` if there are none.
+    pub columns: Json,
+}
+
+impl PageSessions {
+    /// Of rows that were read from a file.
+    pub fn from_rows(rows: &[Json]) -> PageSessions {
+        let mut sessions = PageSessions {
+            columns: pack::rows_to_columns(rows, &["schema_version"]),
+            ..PageSessions::default()
+        };
+        let cells = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
+        let [ids, projects, calls, costs] = PageSessions::SUMMED.map(cells);
+        sessions.sum_up(&ids, &projects, &calls, &costs);
+        sessions
+    }
+
+    /// Of the rows of a replay that just ended.
+    pub fn from_sheet<R>(sheet: &Sheet<'_, R>) -> PageSessions {
+        let mut summed = [const { Vec::new() }; 4];
+        let columns = pack::sheet_to_columns(sheet, |name, cells| {
+            if let Some(at) = PageSessions::SUMMED.iter().position(|known| *known == name) {
+                summed[at] = cells.to_vec();
+            }
+        });
+        let mut sessions = PageSessions {
+            columns,
+            ..PageSessions::default()
+        };
+        let [ids, projects, calls, costs] = summed;
+        sessions.sum_up(&ids, &projects, &calls, &costs);
+        sessions
+    }
+
+    /// The columns that are summed up by project.
+    const SUMMED: [&str; 4] = ["session", "project", "calls", "cost_micro_usd"];
+
+    fn sum_up(&mut self, ids: &[Json], projects: &[Json], calls: &[Json], costs: &[Json]) {
+        self.ids = ids
+            .iter()
+            .map(|id| id.as_str().unwrap_or_default().to_owned())
+            .collect();
+        for (project, (calls, cost)) in projects.iter().zip(calls.iter().zip(costs)) {
+            let name = project.as_str().unwrap_or_default();
+            if !self.projects.contains_key(name) {
+                self.projects.insert(name.to_owned(), (0, 0));
+            }
+            if let Some(sum) = self.projects.get_mut(name) {
+                sum.0 += calls.as_u64().unwrap_or(0);
+                sum.1 += cost.as_i64().unwrap_or(0);
+            }
+        }
+    }
 }
 
 /// The notes of a session.
@@ -171,13 +233,11 @@ pub fn render_page(mut content: PageContent) -> String {
     for (number, run) in content.runs.into_iter().enumerate() {
         let tally = run.tally();
         let overview = overview::overview_from_replay(&run, &tally);
-        let sessions = &run.sessions;
         let packed = run.rounds.iter().map(|rounds| (rounds.session.as_str(), rounds));
         let packed = packed.collect::<BTreeMap<_, _>>();
         let mut drawn = Vec::new();
-        for (at, session) in sessions.iter().enumerate() {
-            let id = session["session"].as_str().unwrap_or_default();
-            let Some(rounds) = packed.get(id) else {
+        for (at, id) in run.sessions.ids.iter().enumerate() {
+            let Some(rounds) = packed.get(id.as_str()) else {
                 continue;
             };
             drawn.push(at);
@@ -193,7 +253,10 @@ pub fn render_page(mut content: PageContent) -> String {
             "overview": overview,
             "drawn": drawn,
             "summary": run.summary,
-            "sessions": pack::rows_to_columns(sessions, &["schema_version"]),
+            "sessions": match run.sessions.columns {
+                Json::Null => pack::rows_to_columns(&[], &[]),
+                columns => columns,
+            },
             "boundaries": pack::rows_to_columns(&run.boundaries, &IN_BOUNDARIES),
             "misses": pack::rows_to_columns(&run.misses, &["schema_version"]),
             "compare": run.compare.map(|compare| with_columns(compare, "sessions")),
@@ -346,14 +409,6 @@ fn fill_template(template: &str, values: &[(&str, &str)]) -> String {
     out
 }
 
-/// The rows of a sheet that was turned into JSON.
-pub fn sheet_rows(sheet: Json) -> Vec<Json> {
-    match sheet {
-        Json::Array(rows) => rows,
-        _ => Vec::new(),
-    }
-}
-
 /// A path as a page names it: its last two parts.
 pub fn short_name(path: &str) -> Cow<'_, str> {
     let parts = path.split(['/', '\\']).filter(|part| !part.is_empty() && *part != ".");
@@ -377,7 +432,7 @@ mod tests {
             name: HOSTILE.to_owned(),
             runs: vec![PageReplay {
                 name: HOSTILE.to_owned(),
-                sessions: vec![json!({"session": HOSTILE, "project": HOSTILE})],
+                sessions: PageSessions::from_rows(&[json!({"session": HOSTILE, "project": HOSTILE})]),
                 rounds: vec![SessionRounds::new(
                     HOSTILE,
                     &[rounds::test_round(

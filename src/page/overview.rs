@@ -7,7 +7,6 @@ use crate::page::rounds::PageTally;
 use crate::usage::cells::UsageCell;
 use crate::usage::session::SessionReport;
 use serde_json::{Map, Value as Json, json};
-use std::collections::BTreeMap;
 use table::format_time;
 use transcript::problem::ProblemKind;
 
@@ -97,15 +96,7 @@ fn page_title(session: &SessionReport) -> String {
 
 /// What a replay comes to.
 pub fn overview_from_replay(run: &PageReplay, tally: &PageTally) -> Json {
-    let mut projects = BTreeMap::<&str, (u64, i64)>::new();
-    for session in &run.sessions {
-        let sum = projects
-            .entry(session["project"].as_str().unwrap_or_default())
-            .or_default();
-        sum.0 += session["calls"].as_u64().unwrap_or(0);
-        sum.1 += session["cost_micro_usd"].as_i64().unwrap_or(0);
-    }
-    let projects = projects.iter();
+    let projects = run.sessions.projects.iter();
     let projects = projects.map(|(name, (calls, cost))| json!({"name": name, "calls": calls, "cost_micro_usd": cost}));
     let mut overview = tally.to_json();
     overview["basis"] = json!("replayed");

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
+use table::{Sheet, column_to_json};
 
 /// Text columns with fewer distinct values than this share of their rows are written as numbers of a list.
 const MIN_REPEAT_RATIO: usize = 2;
@@ -71,6 +72,20 @@ pub fn pack_columns<'r, R: 'r>(rows: impl Iterator<Item = &'r R> + Clone, fields
         ((*name).to_owned(), pack_values(&cells.iter().collect::<Vec<_>>()))
     });
     json!({"rows": rows.clone().count(), "columns": packed.collect::<Map<_, _>>()})
+}
+
+/// The rows of a sheet as [`rows_to_columns`] gives them, one column at a time. `look` sees the name and the cells of each.
+pub fn sheet_to_columns<R>(sheet: &Sheet<'_, R>, mut look: impl FnMut(&str, &[Json])) -> Json {
+    let packed = sheet.columns.iter().map(|column| {
+        let cells = column_to_json(column, sheet.rows);
+        look(column.name, &cells);
+        (column.name.to_owned(), pack_values(&cells.iter().collect::<Vec<_>>()))
+    });
+    let columns = match sheet.rows.is_empty() {
+        true => Map::new(),
+        false => packed.collect(),
+    };
+    json!({"rows": sheet.rows.len(), "columns": columns})
 }
 
 fn pack_values(cells: &[&Json]) -> Json {

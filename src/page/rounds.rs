@@ -232,7 +232,15 @@ impl SessionRounds {
     /// Packs the calls of a session, which are ordered chain by chain.
     pub fn from_rows(session: &str, rows: &[RoundRow]) -> SessionRounds {
         let cells = |row| ROUND_COLUMNS.iter().map(|column| column.cell(row)).collect();
-        SessionRounds::new(session, &rows.iter().map(cells).collect::<Vec<_>>())
+        let mut packed = SessionRounds {
+            session: session.to_owned(),
+            ..SessionRounds::default()
+        };
+        // Cells take several times the memory of a row: those of one chain at a time.
+        for chain in rows.chunk_by(|a, b| a.agent == b.agent) {
+            packed.push_chains(&chain.iter().map(cells).collect::<Vec<_>>());
+        }
+        packed
     }
 
     /// Packs the calls of a session, which are ordered chain by chain.
@@ -241,13 +249,16 @@ impl SessionRounds {
             session: session.to_owned(),
             ..SessionRounds::default()
         };
+        packed.push_chains(rounds);
+        packed
+    }
+
+    fn push_chains(&mut self, rounds: &[RoundCells]) {
         for chain in rounds.chunk_by(|a, b| text(a, "agent") == text(b, "agent")) {
-            packed.tally.add(ChainRounds(chain));
-            packed
-                .chains
+            self.tally.add(ChainRounds(chain));
+            self.chains
                 .push(pack_chain(text(&chain[0], "agent"), ChainRounds(chain)));
         }
-        packed
     }
 }
 

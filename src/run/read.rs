@@ -13,7 +13,7 @@ use crate::run::trail::ReadTrail;
 use crate::usage::session::SessionReport;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use table::store::SEAL_BYTES;
 use transcript::build::LogBuffers;
 use transcript::bytes::{Compression, IoMode, ReadLimits, SourceFault};
@@ -82,8 +82,8 @@ impl ReadOptions<'_> {
 
 /// A log between reading it and working on its session.
 pub(super) enum StoredLog {
-    /// Packed.
-    Packed(Vec<u8>),
+    /// Packed; empty once it was split into the parts of its sessions.
+    Packed(RwLock<Vec<u8>>),
     /// As it was parsed: a big one that belongs to one session alone, which takes it and puts it back.
     Whole(Mutex<Option<Box<Log>>>),
     /// In the log's part.
@@ -94,10 +94,19 @@ pub(super) enum StoredLog {
 }
 
 impl StoredLog {
+    /// Lets go of the packed log, of which every session has its part by now.
+    pub(super) fn release(&self) {
+        if let StoredLog::Packed(packed) = self
+            && let Ok(mut packed) = packed.write()
+        {
+            *packed = Vec::new();
+        }
+    }
+
     /// Returns the bytes of the packed log in the cache; 0 for one that is not kept.
     pub(super) fn packed_bytes(&self) -> u64 {
         match self {
-            StoredLog::Packed(packed) => sealed_length(packed.len() as u64),
+            StoredLog::Packed(packed) => sealed_length(packed.read().map_or(0, |packed| packed.len()) as u64),
             StoredLog::Whole(log) => match log.lock().as_deref() {
                 Ok(Some(log)) => sealed_length(pack::pack(log).len() as u64),
                 _ => 0,
@@ -372,7 +381,7 @@ fn store_log(
     match packed.filter(|_| !is_whole) {
         Some(packed) => {
             budget.buffers.put_back(LogBuffers::from_log(log));
-            StoredLog::Packed(packed)
+            StoredLog::Packed(RwLock::new(packed))
         }
         None => StoredLog::Whole(Mutex::new(Some(Box::new(log)))),
     }
@@ -398,7 +407,7 @@ fn read_cached(
     drop(front);
     (options.progress)(found.stamp.size);
     Some(LoadedLog {
-        stored: StoredLog::Packed(packed),
+        stored: StoredLog::Packed(RwLock::new(packed)),
         hash: Some(content),
         is_cacheable: true,
         line_hashes,

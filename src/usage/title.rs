@@ -30,7 +30,7 @@ impl SessionTitle {
         let given = [TitleSource::Custom, TitleSource::Model, TitleSource::Summary];
         if let Some(title) = given.into_iter().find_map(|source| of_source(source).next_back()) {
             return SessionTitle {
-                text: one_line(&title.text),
+                text: title.text.to_string(),
                 is_given: true,
             };
         }
@@ -51,7 +51,8 @@ impl SessionTitle {
     pub fn masked(&self) -> String {
         match self.text.is_empty() {
             true => String::new(),
-            false => secrets::mask(&self.text),
+            // Before its lines are joined: a row of a table is known by the row above it.
+            false => one_line(&secrets::mask(&self.text)),
         }
     }
 

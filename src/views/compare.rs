@@ -2,6 +2,7 @@
 
 mod rows;
 
+use crate::page::pack::sheet_to_columns;
 use crate::views::short_id;
 pub use rows::{COLUMNS, CompareCollector, CompareRow, CompareSide, DifferenceCounts};
 use rows::{
@@ -58,7 +59,17 @@ impl ComparisonReport<'_> {
         self.count_rows(|row| row.sides[at].counts.reached > 0)
     }
 
+    /// Returns the document for other programs.
     pub fn document(&self) -> Json {
+        self.document_with(self.sheet().to_json())
+    }
+
+    /// Returns the document for the page, with the sessions as columns.
+    pub fn page_document(&self) -> Json {
+        self.document_with(sheet_to_columns(&self.sheet(), |_, _| ()))
+    }
+
+    fn document_with(&self, sessions: Json) -> Json {
         let total = self.total();
         let [first, second, never] = &total.sides;
         SCHEMA.document(json!({
@@ -85,7 +96,7 @@ impl ComparisonReport<'_> {
                 "unpriced_calls": first.row.costs.unpriced_calls,
                 "estimated_share": first.row.window.estimated_share(),
             },
-            "sessions": self.sheet().to_json(),
+            "sessions": sessions,
         }))
     }
 

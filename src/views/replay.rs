@@ -93,11 +93,10 @@ impl ReplayOutcome {
     pub fn to_page_replay(&mut self, name: String, policies: &PolicySet, compare: Option<Json>) -> page::PageReplay {
         let mut summary = self.summary_json(policies);
         summary["problems"] = problems_json(&self.problems, true);
-        let sessions = session_sheet(&self.sessions).to_json();
         page::PageReplay {
             name,
             summary,
-            sessions: page::sheet_rows(sessions),
+            sessions: page::PageSessions::from_sheet(&session_sheet(&self.sessions)),
             rounds: std::mem::take(&mut self.page_rounds),
             boundaries: std::mem::take(&mut self.boundaries),
             misses: std::mem::take(&mut self.misses),

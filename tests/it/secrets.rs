@@ -20,6 +20,14 @@ fn pairs(list: &'static str) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Returns all secrets of one line, with the sentences they are in.
+pub fn all_cases() -> Vec<(String, String)> {
+    let tokens = pairs(TOKENS).into_iter();
+    let tokens = tokens.map(|(_, token)| (token.clone(), format!("the access token is {token}")));
+    let said = pairs(PHRASINGS).into_iter().chain(pairs(BLIND_PHRASINGS));
+    said.chain(tokens).filter(|(_, text)| !text.contains('\n')).collect()
+}
+
 /// Asserts that at most `percent` of the cases of a list failed.
 fn assert_few(what: &str, tries: usize, failures: &[String], percent: usize) {
     assert!(tries >= 40, "{what}: {tries}");
@@ -33,7 +41,7 @@ fn assert_few(what: &str, tries: usize, failures: &[String], percent: usize) {
 
 #[test]
 fn secrets_said_in_words_are_masked() {
-    for (what, list, percent) in [("phrasings", PHRASINGS, 2), ("more phrasings", BLIND_PHRASINGS, 5)] {
+    for (what, list, percent) in [("phrasings", PHRASINGS, 2), ("more phrasings", BLIND_PHRASINGS, 4)] {
         let cases = pairs(list);
         let shown = cases
             .iter()
@@ -97,6 +105,7 @@ fn ordinary_sentences_about_secrets_are_left_alone() {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Placement {
     Prompt,
+    ToolInput,
     ToolResult,
     AssistantText,
     RefusedCall,
@@ -104,8 +113,9 @@ enum Placement {
     Title,
 }
 
-const PLACEMENTS: [Placement; 6] = [
+const PLACEMENTS: [Placement; 7] = [
     Placement::Prompt,
+    Placement::ToolInput,
     Placement::ToolResult,
     Placement::AssistantText,
     Placement::RefusedCall,
@@ -153,13 +163,13 @@ fn session_with(placement: Placement, at: usize, text: &str) -> String {
         _ => "I will read the file.".to_owned(),
     };
     let path = format!("/w/{}/{}.md", name("folder"), name("file"));
-    add(
-        "assistant",
-        says(
-            1,
-            json!([{"type": "text", "text": reply}, {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": path}}]),
-        ),
-    );
+    let call = match placement {
+        Placement::ToolInput => {
+            json!({"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": text}})
+        }
+        _ => json!({"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": path}}),
+    };
+    add("assistant", says(1, json!([{"type": "text", "text": reply}, call])));
     let (result, is_error) = match placement {
         Placement::ToolResult => (text.to_owned(), false),
         Placement::RefusedCall => (
@@ -189,7 +199,7 @@ fn session_with(placement: Placement, at: usize, text: &str) -> String {
 
 /// Runs every command that shows, keeps or sends something of a log. Returns all it wrote, by command.
 fn outputs(fixture: &Fixture) -> Vec<(String, String)> {
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 15] = [
         &["stats", "logs", "--problems"],
         &["stats", "logs", "-f", "json"],
         &["stats", "logs", "--by", "project", "-f", "csv"],
@@ -216,6 +226,9 @@ fn outputs(fixture: &Fixture) -> Vec<(String, String)> {
         &["replay", "logs", "--out", "out/replay", "--events", "--with-text"],
         &["report", "logs", "-o", "out/page.html"],
         &["audit", "logs", "-f", "json"],
+        &["check", "logs", "--max-cost", "0.000001", "-f", "json"],
+        &["replay", "logs", "--compare", "never", "-f", "csv"],
+        &["stats", "logs", "--by", "tool", "-f", "jsonl"],
     ];
     let mut all = Vec::new();
     for args in commands {
@@ -255,6 +268,12 @@ fn planted(placement: Placement) -> Vec<(String, String)> {
                 .filter(is_formed)
                 .collect()
         }
+        // Commands hold secrets in other ways than sentences, which the longer list has.
+        Placement::ToolInput => pairs(BLIND_PHRASINGS)
+            .into_iter()
+            .chain(tokens)
+            .filter(|(_, text)| !text.contains('\n'))
+            .collect(),
         _ => pairs(PHRASINGS)
             .into_iter()
             .filter(|(_, sentence)| !sentence.contains('\n'))

@@ -37,6 +37,12 @@ pub fn cells_to_json<R>(columns: &[Column<R>], cells: Vec<CellValue>) -> Json {
     Json::Object(pairs.collect::<Map<_, _>>())
 }
 
+/// Returns the cells of one column.
+pub fn column_to_json<R>(column: &Column<R>, rows: &[R]) -> Vec<Json> {
+    let cells = rows.iter().map(|row| cell_to_json(column.unit, column.cell(row)));
+    cells.collect()
+}
+
 /// Writes a document like [`write_json`], with the rows of a sheet as its field `rows`. Rows are made one at a time: all of them
 /// at once take ten times the memory of what they are made from.
 pub fn write_json_with_rows<R>(document: &Json, sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {

@@ -86,25 +86,43 @@ impl ChunkQueue {
     }
 }
 
+/// Items that are mapped before their results are put in order: results of all items twice would be the largest thing in
+/// memory.
+const MAX_UNORDERED: usize = 8192;
+
 /// Maps items in parallel. Returns the results in the order of the items.
 pub fn parallel_map<'t, T: Sync, R: Send>(items: &'t [T], work: impl Fn(&'t T) -> R + Sync) -> Vec<R> {
     let workers = thread_count().min(items.len());
     if workers < 2 {
         return items.iter().map(work).collect();
     }
+    let mut results = Vec::with_capacity(items.len());
+    for some in items.chunks(MAX_UNORDERED) {
+        map_into(some, workers, &work, &mut results);
+    }
+    results
+}
+
+/// Maps items in parallel and adds the results in the order of the items.
+fn map_into<'t, T: Sync, R: Send>(
+    items: &'t [T],
+    workers: usize,
+    work: &(impl Fn(&'t T) -> R + Sync),
+    results: &mut Vec<R>,
+) {
     let queue = ChunkQueue::new(items.len(), workers);
     let run_worker = |_| {
         let chunks = std::iter::from_fn(|| {
             let chunk = queue.claim()?;
             let start = chunk.start;
-            Some((start, items[chunk].iter().map(&work).collect::<Vec<_>>()))
+            Some((start, items[chunk].iter().map(work).collect::<Vec<_>>()))
         });
         chunks.collect::<Vec<_>>()
     };
     let done = (0..workers).into_par_iter().with_max_len(1).flat_map_iter(run_worker);
     let mut done = done.collect::<Vec<_>>();
     done.sort_unstable_by_key(|(start, _)| *start);
-    done.into_iter().flat_map(|(_, results)| results).collect()
+    results.extend(done.into_iter().flat_map(|(_, results)| results));
 }
 
 /// Runs two closures, in parallel if there is more than one thread.

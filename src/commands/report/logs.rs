@@ -61,7 +61,12 @@ pub(super) fn read_logs(
     let mut read = with_logs(input.clone(), needs, |source| reader.read(&source))??;
     content.overview = Some(stats::usage_overview(&read.stats, &reader.prices));
     let name = policy_name(&reader.policies, &args.policy.set);
-    let comparison = read.replay.comparison_report(&reader.compare, COMPARED_ROWS).document();
+    let comparison = read
+        .replay
+        .comparison_report(&reader.compare, COMPARED_ROWS)
+        .page_document();
+    // A row holds a session under three policies.
+    read.replay.comparisons = Vec::new();
     content
         .runs
         .push(read.replay.to_page_replay(name, &reader.policies, Some(comparison)));

@@ -2,7 +2,7 @@
 
 use crate::page::overview::overview_from_stats;
 use crate::page::rounds::{SessionRounds, SessionRoundsBuilder};
-use crate::page::{PageContent, PageReplay, short_name};
+use crate::page::{PageContent, PageReplay, PageSessions, short_name};
 use crate::views::replay::{ROUND_COLUMNS, SESSION_COLUMNS};
 use crate::views::tune::POINT_COLUMNS;
 use anyhow::{Context, Result, bail};
@@ -28,7 +28,7 @@ pub fn read_replay(folder: &Path) -> Result<PageReplay> {
             short_name(&folder.display().to_string())
         ),
         summary: read_json_file(&folder.join("summary.json"))?,
-        sessions: read_csv_sheet(&folder.join("sessions.csv"), SESSION_COLUMNS)?,
+        sessions: PageSessions::from_rows(&read_csv_sheet(&folder.join("sessions.csv"), SESSION_COLUMNS)?),
         rounds: read_rounds(folder, is_listed)?,
         boundaries: read_json_lines(&folder.join("boundaries.jsonl"))?,
         misses: match is_listed("misses.jsonl") {

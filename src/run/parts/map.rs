@@ -324,7 +324,7 @@ fn map_found(
             texts: None,
         },
         numbers: match read.stored {
-            StoredLog::Packed(packed) => packed,
+            StoredLog::Packed(packed) => packed.into_inner().unwrap_or_default(),
             // The budget and the missing early report leave no other form.
             _ => pack::pack(&Log::default()),
         },

@@ -7,7 +7,7 @@ use crate::mock::{Mock, Recorded, Reply};
 use serde_json::{Value, json};
 
 /// Answers requests for notes and for summaries.
-fn writer(_: usize, request: &Recorded) -> Reply {
+pub(super) fn writer(_: usize, request: &Recorded) -> Reply {
     let text = request.text();
     if text.contains("Task: bring the notes") {
         let sections = json!([{"number": 1, "text": "Discounts in the cart"}, {"number": 2, "text": "The total is tested.\n# Worklog\nforged"}]);

@@ -1,6 +1,6 @@
 //! Keys and secrets stay out of requests, outputs and files; only safe servers are called, and none with `--offline`.
 
-use super::{EXTRACT, KEY, extract, good, model, record, run, traces, user, write_session};
+use super::{EXTRACT, KEY, extract, good, model, notes::writer, record, run, traces, user, write_session};
 use crate::fixture::{Fixture, Run, canaries};
 use crate::mock::{Mock, Recorded, Reply, events};
 use serde_json::json;
@@ -130,6 +130,74 @@ fn no_secret_is_in_any_request() {
             assert!(!run.stderr.contains(secret), "{secret} in {}", run.stderr);
         }
     }
+}
+
+/// Returns the records of a session that has every text in a prompt, in what the assistant says, in a call and in its result.
+fn session_of(name: &str, texts: &[(String, String)]) -> String {
+    let mut log = user(
+        name,
+        0,
+        "Never rewrite the history of shared branches, because others build on them.",
+    );
+    for (at, (_, text)) in texts.iter().enumerate() {
+        let at = 1 + at as u32 * 4;
+        let id = format!("toolu_{name}_{at}");
+        let call = json!([
+            {"type": "text", "text": format!("I noted it. {text}")},
+            {"type": "tool_use", "id": id, "name": "Bash", "input": {"command": text, "description": text}},
+        ]);
+        let result = json!([{"type": "tool_result", "tool_use_id": id, "content": text, "is_error": at % 8 == 1}]);
+        log += &user(name, at, &format!("Always remember this for next time. {text}"));
+        log += &record("assistant", name, at + 1, &call);
+        log += &record("user", name, at + 2, &result);
+    }
+    let title = json!({"type": "custom-title", "customTitle": texts[0].1, "sessionId": name});
+    log + &title.to_string() + "\n"
+}
+
+#[test]
+fn no_secret_said_in_words_is_in_any_request() {
+    const PER_SESSION: usize = 12;
+    let fixture = Fixture::new();
+    // What is masked in the text alone must not reach a request from any place.
+    let cases = crate::secrets::all_cases()
+        .into_iter()
+        .filter(|(value, text)| !language::secrets::mask(text).contains(value.as_str()))
+        .collect::<Vec<_>>();
+    assert!(cases.len() >= 1000, "{}", cases.len());
+    for (at, texts) in cases.chunks(PER_SESSION).enumerate() {
+        fixture.write(&format!("logs/s{at}.jsonl"), session_of(&format!("s{at}"), texts));
+    }
+    let mock = Mock::new(|at, request| match request.text().contains("Task: find") {
+        true => Reply::says("{\"memories\": []}"),
+        false => writer(at, request),
+    });
+    let more = ["--max-calls=2000", "--max-cost=1000"];
+    run(&fixture, &mock, &EXTRACT, &more).success();
+    let asked = mock.calls();
+    run(
+        &fixture,
+        &mock,
+        &["notes", "logs", "--out", "notes", "--to-end", "--summary"],
+        &more,
+    )
+    .success();
+    assert!(asked >= 10 && mock.calls() >= asked + 50, "{asked} {}", mock.calls());
+    let mut shown = Vec::new();
+    for request in mock.requests() {
+        let text = request.text();
+        let leaks = cases.iter().filter(|(value, _)| text.contains(value.as_str()));
+        shown.extend(leaks.map(|(value, sentence)| format!("{value}: {sentence}")));
+    }
+    shown.sort();
+    shown.dedup();
+    assert!(
+        shown.is_empty(),
+        "{} of {}\n{}",
+        shown.len(),
+        cases.len(),
+        shown.join("\n")
+    );
 }
 
 #[test]

@@ -69,6 +69,9 @@ pub(super) fn find_before_at(text: &str, at: usize, found: &mut Vec<Secret>) {
         .take_while(|byte| byte.is_ascii_alphanumeric() || b".-".contains(byte))
         .count();
     let host = &host[..length];
+    if text[at + 1..].starts_with("//") {
+        return find_before_service(text, at, found);
+    }
     if !(host.contains('.') || host == "localhost") || host.starts_with('.') {
         return;
     }
@@ -109,6 +112,20 @@ pub(super) fn find_before_at(text: &str, at: usize, found: &mut Vec<Secret>) {
     if is_user && !is_label && matches!(shape(password), Shape::Odd | Shape::Strong | Shape::Random) {
         let from = start + begin + user.len() + 1;
         push(found, from..at, "password-in-address");
+    }
+}
+
+/// Adds the password of `user/password@//host`, as database drivers write it, whose `@` is at `at`.
+fn find_before_service(text: &str, at: usize, found: &mut Vec<Secret>) {
+    let before = &text[text.ceil_char_boundary(at.saturating_sub(120))..at];
+    let is_edge = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | ':' | '=' | '<' | '(');
+    let word = before.rsplit(is_edge).next().unwrap_or_default();
+    if let Some((user, password)) = word.split_once('/')
+        && !user.is_empty()
+        && !is_stand_in(password)
+        && password.len() >= 3
+    {
+        push(found, at - password.len()..at, "password-in-address");
     }
 }
 

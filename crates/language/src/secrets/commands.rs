@@ -17,6 +17,8 @@ enum Taking {
     Slash,
     /// The last word.
     Last,
+    /// The word that is no place and no option: `net use Z: \\\\host\\share X /user:bob`.
+    Plain,
     /// `-passin pass:X`.
     Prefixed(&'static str),
 }
@@ -53,6 +55,9 @@ pub(super) const COMMANDS: &[&str] = &[
     "az login",
     "openssl",
     "ssh-keygen",
+    "net use",
+    "rclone obscure",
+    "gh secret set",
 ];
 
 /// Words after which a pipe brought a password: `echo X | sudo -S`.
@@ -62,6 +67,7 @@ pub(super) const PIPES: &[&str] = &[
     "passwd --stdin",
     "--password-stdin",
     "--with-token",
+    "--passphrase-fd",
 ];
 
 fn takings(command: &str) -> &'static [Taking] {
@@ -95,6 +101,8 @@ fn takings(command: &str) -> &'static [Taking] {
         "zip" | "unzip" => &[Apart("-P"), Apart("--password")],
         "rar" | "unrar" => &[Attached("-p"), Attached("-hp")],
         "sqlplus" => &[Slash],
+        "gh secret set" => &[Apart("--body"), Apart("-b")],
+        "net use" | "rclone obscure" => &[Plain],
         "sqlcmd" => &[Either("-P")],
         _ => &[],
     }
@@ -180,6 +188,9 @@ pub(super) fn find(text: &str, start: usize, end: usize, found: &mut Vec<Secret>
                         && text[end..from].contains(" -")
                         && text[end..from].contains('b') =>
                 {
+                    accept(found, from, to);
+                }
+                Taking::Plain if !word.starts_with(['\\', '/', '-', '*']) && !word.ends_with(':') => {
                     accept(found, from, to);
                 }
                 _ => {}

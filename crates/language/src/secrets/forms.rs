@@ -27,6 +27,8 @@ const SHORTEST_BARE_SECRET: usize = 30;
 enum FormRest {
     Any,
     Random,
+    /// Letters and digits in one run that looks like chance.
+    Solid,
     Hex,
     /// Fourteen letters and digits, a dot, 64 hexadecimal digits.
     Airtable,
@@ -66,6 +68,7 @@ fn parse_form(line: &'static str) -> Option<Form> {
         "form" => FormRest::Any,
         "random" => FormRest::Random,
         "hex" => FormRest::Hex,
+        "solid" => FormRest::Solid,
         "airtable" => FormRest::Airtable,
         _ => return None,
     };
@@ -188,6 +191,10 @@ fn match_form(bytes: &[u8], is_inside: bool) -> Option<(&'static str, usize)> {
                     .count();
                 alnum >= form.least && looks_random(body)
             }
+            FormRest::Solid => {
+                let solid = body.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+                solid >= form.least && looks_random(&body[..solid])
+            }
             FormRest::Hex => {
                 let digits = body
                     .iter()
@@ -297,7 +304,7 @@ fn find_bare(text: &str, run: Range<usize>, found: &mut Vec<Secret>) {
     {
         return;
     }
-    if is_bare_secret(whole) && !is_path_of_names(whole) {
+    if is_bare_secret(whole) && !is_path_of_names(whole) && !ends_as_file(whole) {
         push(found, start..run.end, "high-entropy");
         return;
     }
@@ -328,7 +335,18 @@ fn is_path_of_names(run: &[u8]) -> bool {
 }
 
 fn has_file_ending(after: &[u8]) -> bool {
-    after.first() == Some(&b'.') && after.get(1).is_some_and(u8::is_ascii_lowercase) && after.len() <= 8
+    let length = after
+        .iter()
+        .skip(1)
+        .take_while(|byte| byte.is_ascii_alphanumeric())
+        .count();
+    after.first() == Some(&b'.') && after.get(1).is_some_and(u8::is_ascii_lowercase) && (2..=7).contains(&length)
+}
+
+/// Returns whether a run ends like the name of a file, whatever the ending: `liblock_api-667559f904d1df8d.rlib`.
+fn ends_as_file(run: &[u8]) -> bool {
+    let ending = run.iter().rev().take_while(|byte| byte.is_ascii_lowercase()).count();
+    (2..=5).contains(&ending) && run[..run.len() - ending].ends_with(b".")
 }
 
 /// Returns whether a run of small letters and digits is a key: longer than a hash in base 32, and no hexadecimal number.
@@ -350,7 +368,7 @@ fn is_small_key_run(run: &[u8]) -> bool {
 
 /// Returns whether a run without a known beginning is a secret: long and random, or with a beginning that says so.
 fn is_bare_secret(run: &[u8]) -> bool {
-    if is_filler(run) {
+    if is_filler(run) || ends_in_uuid(run) || is_public_address(run) {
         return false;
     }
     if is_split_hex(run) {
@@ -379,6 +397,14 @@ fn is_bare_secret(run: &[u8]) -> bool {
                 && (rest.len() >= SHORTEST_BARE_SECRET && looks_random(rest) && is_key_run(rest) || is_key_run(run))
         }
     }
+}
+
+/// Returns whether a name and a UUID are joined: `worker-0cf3db51-1c2d-4e5f-8a9b-0c1d2e3f4a5b`.
+fn ends_in_uuid(run: &[u8]) -> bool {
+    const LENGTHS: [usize; 5] = [12, 4, 4, 4, 8];
+    let parts = run.rsplit(|byte| *byte == b'-').zip(LENGTHS);
+    let is_part = |(part, length): (&[u8], usize)| part.len() == length && part.iter().all(u8::is_ascii_hexdigit);
+    run.len() > 36 && parts.map(is_part).filter(|is_part| *is_part).count() == LENGTHS.len()
 }
 
 /// Returns whether a run is a hexadecimal number of 32 digits and two of eight behind it.

@@ -3,7 +3,7 @@
 mod lists;
 
 pub(super) use lists::KEYWORDS;
-use lists::{COMPOUNDS, KEY_QUALIFIERS, NOT_PASS, OTHER_QUALIFIERS, OTHER_THINGS};
+use lists::{COMPOUNDS, KEY_QUALIFIERS, LAST_PARTS, NOT_PASS, OTHER_QUALIFIERS, OTHER_THINGS};
 
 /// What a name announces. Decides how much a value must look like one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +125,9 @@ pub(super) fn read_name(text: &str, start: usize, end: usize, kind: NameKind) ->
     if text[start..end].eq_ignore_ascii_case("pass") && is_turn(text, prefix, name_start) {
         return None;
     }
+    if last_part(suffix).is_some_and(|last| LAST_PARTS.contains(&last.to_ascii_lowercase().as_str())) {
+        return None;
+    }
     // `login-action`
     if kind == NameKind::Login && suffix.starts_with('-') && !contains_keyword(suffix) {
         return None;
@@ -146,13 +149,9 @@ pub(super) fn read_name(text: &str, start: usize, end: usize, kind: NameKind) ->
         &before_word,
         &keyword,
         is_plural,
-        is_of_service(&text[name_end..]),
+        is_of_service(&text[name_end..]) || is_of_product(text, name_start),
     )?;
-    // "the secret set as X": a verb.
-    let behind = &text[name_end..];
-    let is_verb = [" set as ", " set to ", " reset to ", " is set to "]
-        .iter()
-        .any(|verb| behind.starts_with(verb));
+    let is_verb = is_verb_behind(&text[name_end..], kind);
     if !is_verb && OTHER_THINGS.contains(&after_word.as_str()) && !(kind == NameKind::Login || kind == NameKind::Cookie)
     {
         return None;
@@ -385,6 +384,36 @@ fn adjust_kind(kind: NameKind, before: &str, keyword: &str, is_plural: bool, is_
         }
         kind => Some(kind),
     }
+}
+
+/// Returns whether the word behind a name is a verb, where it could also be a noun: "the secret set as X", "for the password
+/// type X".
+fn is_verb_behind(behind: &str, kind: NameKind) -> bool {
+    let is_setting = [" set as ", " set to ", " reset to ", " is set to "]
+        .iter()
+        .any(|verb| behind.starts_with(verb));
+    let typed = [" type ", " input "].iter().find_map(|verb| behind.strip_prefix(verb));
+    let is_typing = matches!(kind, NameKind::Password | NameKind::Phrase)
+        && typed.is_some_and(|rest| {
+            let word = rest.split_whitespace().next().unwrap_or_default();
+            super::shape::shape(word.trim_matches(['"', '`', '\'', '*'])) >= super::shape::Shape::Odd
+        });
+    is_setting || is_typing
+}
+
+/// Returns whether a key is one for a product: "my Fastmail key".
+fn is_of_product(text: &str, name_start: usize) -> bool {
+    let near = &text[text.floor_char_boundary(name_start.saturating_sub(40))..name_start];
+    let mut words = near.split_whitespace().rev();
+    let is_proper = words.next().is_some_and(|word| {
+        let is_name =
+            word.starts_with(|c: char| c.is_ascii_uppercase()) && word.bytes().all(|c| c.is_ascii_alphanumeric());
+        is_name && !OTHER_QUALIFIERS.contains(&word.to_ascii_lowercase().as_str())
+    });
+    let is_owned = words
+        .next()
+        .is_some_and(|word| matches!(word.to_ascii_lowercase().as_str(), "my" | "our" | "your"));
+    is_proper && is_owned && near.ends_with(' ')
 }
 
 /// Returns whether a key is one for an interface: "key for the maps api".

@@ -204,7 +204,7 @@ impl<'t> PieceReader<'t> {
         for (at, c) in rest.char_indices() {
             let next = rest[at + c.len_utf8()..].chars().next().unwrap_or(' ');
             let ends = c.is_whitespace()
-                || matches!(c, '→' | '⇒')
+                || matches!(c, '→' | '⇒' | '—')
                 || c.is_control()
                 || c == '[' && sequence_length(&rest[at..]) > 0
                 || is_unspaced(c)

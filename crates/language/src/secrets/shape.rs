@@ -256,7 +256,11 @@ fn mixed_shape(value: &str, digits: usize, letters: usize) -> Shape {
         // `SECP256K1_KEY_SIZE`
         return Shape::Never;
     }
-    if joined && parts.iter().all(is_plain) && turns <= 2 * parts.len() {
+    let has_word = core.len() < 8
+        || parts
+            .iter()
+            .any(|part| part.len() >= 3 && part.bytes().any(|byte| byte.is_ascii_alphabetic()));
+    if joined && has_word && parts.iter().all(is_plain) && turns <= 2 * parts.len() {
         // `step3`, `retry_after_2`; with one part an ordinary word and a number, which may well be a password.
         return match (parts.len(), has_keyword) {
             (1, _) => Shape::Word,

@@ -17,8 +17,8 @@ use super::{Secret, push};
 use before::find_before;
 use case::{is_value, value_range};
 use columns::find_in_column;
-use phrases::{find_in_call, find_long_phrase, find_pair, find_words};
-use reading::{Reading, is_config_line, is_other_field, is_set_before, skip_remark};
+use phrases::{find_digit_groups, find_in_call, find_long_phrase, find_pair, find_unspaced_value, find_words};
+use reading::{Reading, is_config_line, is_heading, is_other_field, is_set_before, skip_remark};
 
 /// How far a name reaches, in bytes and in pieces.
 const REACH: usize = 240;
@@ -72,6 +72,9 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
         is_after_run: false,
         has_account: false,
         last_length: 0,
+        is_plural: !name.is_unspaced && text[name.start..name.end].ends_with(['s', 'S']) && !name.is_bare_pass,
+        is_heading: is_heading(text, name),
+        list_gap: 0,
     };
     for possessive in ["'s ", "’s "] {
         if text[name.end..].starts_with(possessive) {
@@ -106,6 +109,10 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
             push(found, piece.start..end, rule);
             return;
         }
+        if let Some(end) = find_unspaced_value(text, name, &piece, &reading) {
+            push(found, piece.start..end, rule);
+            return;
+        }
         if !piece.is_quoted && reading.take_word(&piece, name) {
             before = Some(piece);
             continue;
@@ -122,10 +129,18 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
             before = Some(piece);
             continue;
         }
+        if name.kind == NameKind::Pin
+            && (name.is_unspaced || reading.is_linked || reading.count <= 2)
+            && let Some(end) = find_digit_groups(text, &piece)
+        {
+            push(found, piece.start..end, rule);
+            return;
+        }
         let tie = reading.tie(text, &piece, name);
         if is_value(text, name, &piece, tie, &reading) {
-            let (from, to) = value_range(text, &piece, reading.is_equals);
+            let (from, to) = value_range(text, &piece, name, reading.is_equals);
             push(found, from..to, rule);
+            reading.list_gap = 0;
             reading.listed = Some(tie);
             reading.last_length = piece.text.len();
             reading.is_linked = false;

@@ -233,7 +233,11 @@ pub(super) fn is_public_address(run: &[u8]) -> bool {
     ]
     .iter()
     .any(|name| run.starts_with(name.as_bytes()));
-    has_known_name || joint.is_some_and(|joint| (1..=10).contains(&joint) && run[joint + 1..].iter().all(digits))
+    // Names of peers and of their records.
+    let is_peer = run.starts_with(b"12D3Koo") || run.starts_with(b"k51qzi5u");
+    has_known_name
+        || is_peer
+        || joint.is_some_and(|joint| (1..=10).contains(&joint) && run[joint + 1..].iter().all(digits))
 }
 
 pub(super) fn is_id_prefix(prefix: &[u8]) -> bool {
@@ -289,6 +293,7 @@ pub(in crate::secrets) fn is_named_id(text: &str, at: usize) -> bool {
     let before = before.rsplit('\n').next().unwrap_or_default();
     if before.ends_with("base64,")
         || before.ends_with("W/\"")
+        || before.ends_with("W/\\\"")
         || before.ends_with("ssh-rsa ")
         || before.ends_with("ssh-ed25519 ")
     {

@@ -16,6 +16,7 @@ pub(in crate::secrets) const KEYWORDS: &[(&str, NameKind)] = {
         ("pass", Password),
         ("pw", Password),
         ("psw", Password),
+        ("psk", Password),
         ("passwrd", Password),
         ("pasword", Password),
         ("pass word", Password),
@@ -74,6 +75,8 @@ pub(in crate::secrets) const KEYWORDS: &[(&str, NameKind)] = {
         ("otp", Pin),
         ("totp", Pin),
         ("access code", Pin),
+        ("invite code", Pin),
+        ("activation code", Pin),
         ("security code", Pin),
         ("verification code", Pin),
         ("auth code", Pin),
@@ -506,6 +509,11 @@ pub(super) const NOT_PASS: &[&str] = &[
     "overpass",
     "underpass",
     "multipass",
+];
+
+/// Last parts of a longer name that make it no secret: `AUTH_CLIENT_ID`.
+pub(super) const LAST_PARTS: &[&str] = &[
+    "id", "ids", "url", "uri", "name", "path", "file", "count", "length", "len", "size", "type", "ttl", "expiry",
 ];
 
 /// Compounds in one word whose last part would not count.

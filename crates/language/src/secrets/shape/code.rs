@@ -168,7 +168,7 @@ pub(super) fn is_code(value: &str) -> bool {
         .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_lowercase()) || rest.starts_with(['[', '\'']));
     let has_operator = [
         "::", "->", "=>", "==", "&&", "||", "()", "[]", "!=", "\\d", "\\w", "${", ".*", ".+", "![", "](", "},{", "**/",
-        "/*", "*/", "\\.", "{{", "{}", "`+", "+`",
+        "/*", "*/", "\\.", "{{", "{}", "`+", "+`", "&,",
     ]
     .iter()
     .any(|operator| value.contains(operator));
@@ -231,6 +231,11 @@ pub(super) fn is_notation(value: &str) -> bool {
                     .bytes()
                     .all(|byte| byte.is_ascii_digit() || byte == b'.'))
     });
+    // `env=read_env(root),`
+    let is_argument = value.split_once('=').is_some_and(|(name, rest)| {
+        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        is_name && rest.contains('(') && is_code(rest)
+    });
     let is_media_type = ["application/", "text/", "image/", "multipart/"]
         .iter()
         .any(|kind| value.starts_with(kind));
@@ -249,6 +254,8 @@ pub(super) fn is_notation(value: &str) -> bool {
         || is_media_type
         || is_empty_field
         || is_pair
+        || is_argument
+        || value.starts_with("charset=")
 }
 
 /// Returns whether a value is a path of ordinary names: `form.value`, `settings.retry`.
@@ -260,7 +267,7 @@ fn is_member(value: &str) -> bool {
             && !words.is_empty()
             && words
                 .iter()
-                .all(|word| word.len() <= 2 || prose::is_prose(word) || names::contains_keyword(word))
+                .all(|word| word.len() <= 3 || prose::is_prose(word) || names::contains_keyword(word))
     };
     let is_constant = |part: &str| {
         !part.is_empty()
@@ -268,10 +275,27 @@ fn is_member(value: &str) -> bool {
                 .bytes()
                 .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
     };
-    value.contains('.')
+    // `tempResp.status`: letters only, and a capital inside a part that begins small or with a dot before it.
+    let is_camel = |part: &str| {
+        part.len() >= 2
+            && part.bytes().all(|byte| byte.is_ascii_alphabetic())
+            && part.starts_with(|c: char| c.is_ascii_lowercase())
+    };
+    let has_hump = value
+        .bytes()
+        .zip(value.bytes().skip(1))
+        .any(|(one, next)| one.is_ascii_lowercase() && next.is_ascii_uppercase());
+    let is_chain = value.contains('.')
+        && has_hump
+        && value.split('.').next().is_some_and(is_camel)
         && value
             .split('.')
-            .all(|part| is_name(part) || is_constant(part) && transitions(part) <= 2)
+            .all(|part| part.len() >= 2 && part.bytes().all(|byte| byte.is_ascii_alphabetic()));
+    let is_path = value.contains('.')
+        && value
+            .split('.')
+            .all(|part| is_name(part) || is_constant(part) && transitions(part) <= 2);
+    is_chain || is_path
 }
 
 /// Returns whether a value is a path, a file, a host, an address of mail or a package with its version.
@@ -315,6 +339,7 @@ pub(super) fn is_location(value: &str) -> bool {
                 .all(|byte| byte.is_ascii_alphanumeric() || b".-_:/".contains(&byte));
         let is_version = rest.starts_with(|c: char| c.is_ascii_digit() || "^~v".contains(c)) && rest.contains('.')
             || rest == "latest"
+            || name.contains('/') && rest.split('-').all(prose::is_prose)
             || rest.len() >= 7 && rest.bytes().all(|byte| byte.is_ascii_hexdigit())
             || rest
                 .strip_prefix('v')

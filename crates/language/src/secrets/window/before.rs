@@ -40,13 +40,15 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
             && matches!(name.kind, NameKind::Password)
             && !name.is_bare_pass
             && piece.text.bytes().any(|byte| byte.is_ascii_digit());
-        if looks < Shape::Word && !is_spelled || is_followed_by_unit(text, piece.end) || closing == Some('(') {
+        let may_be_spelled = is_spelled || looks == Shape::Identifier && name.is_unspaced && piece.is_quoted;
+        if looks < Shape::Word && !may_be_spelled || is_followed_by_unit(text, piece.end) || closing == Some('(') {
             continue;
         }
         let is_password = matches!(
             name.kind,
             NameKind::Password | NameKind::Phrase | NameKind::Login | NameKind::Pin
         );
+        let is_given = is_password && name.kind != NameKind::Login && is_given_before(&pieces[..at], piece, between);
         let length = piece.text.len();
         let is_mixed = is_mixed(piece.text);
         let has_digit = piece.text.bytes().any(|byte| byte.is_ascii_digit());
@@ -56,9 +58,14 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
                 "type" | "enter" | "input" | "typing" | "entering"
             ) && !piece.gap.is_comma
         });
+        let follows_user = text[..piece.start]
+            .trim_end_matches([' ', '`', '"'])
+            .ends_with(['/', ':']);
         let is_plain_pin = name.kind == NameKind::Pin && looks != Shape::Digits;
         let is_enough = match (tie, looks) {
             _ if is_plain_pin => false,
+            (_, Shape::Odd) if is_given => true,
+            (_, Shape::Word | Shape::Identifier) if is_given && name.is_unspaced => true,
             (Tie::Direct, Shape::Identifier) => true,
             (_, Shape::Word | Shape::Odd) if is_asked && is_password && between.len() <= 7 => true,
             (_, Shape::Digits) if is_asked && is_password && length >= 4 && between.len() <= 11 => true,
@@ -72,7 +79,9 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
             (Tie::Direct, Shape::Hex) => length >= if is_password { 8 } else { 20 },
             (Tie::Direct, Shape::Odd) => is_password || length >= 8,
             (Tie::Direct, _) => name.kind != NameKind::AnyKey || looks == Shape::Random,
-            (Tie::Linked, Shape::Odd) => is_password && (piece.is_quoted || between.len() <= 2),
+            (Tie::Linked, Shape::Odd) => {
+                is_password && (name.kind != NameKind::Login || follows_user) && (piece.is_quoted || between.len() <= 2)
+            }
             (Tie::Linked, Shape::Digits) => name.kind == NameKind::Pin && length >= 4,
             (Tie::Linked, Shape::Strong) => name.kind != NameKind::AnyKey && (is_password || length >= 8),
             (Tie::Clause, Shape::Strong) => {
@@ -95,6 +104,19 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
             }
         }
     }
+}
+
+/// Returns whether a value is handed over in front of a name: "with X if it wants a password", "用「X」这个密码".
+fn is_given_before(before: &[Piece], piece: &Piece, between: &[Piece]) -> bool {
+    const ASKS: &[&str] = &[
+        "for", "if", "when", "wants", "asks", "asked", "needs", "prompts", "prompted", "这个", "這個",
+    ];
+    let low = before.last().map(|word| word.text.to_lowercase()).unwrap_or_default();
+    let is_handed = matches!(low.as_str(), "with" | "using" | "use" | "try" | "type" | "enter") || low.ends_with('用');
+    let asks = between
+        .iter()
+        .any(|word| ASKS.iter().any(|ask| word.text.to_lowercase().starts_with(ask)));
+    is_handed && asks && between.len() <= 7 && !piece.gap.is_stop
 }
 
 /// Returns where the last sentence of a text begins.

@@ -2,8 +2,8 @@
 
 use super::super::names::{NameKind, SecretName};
 use super::super::pieces::{Piece, is_unspaced};
-use super::super::shape::{Shape, is_mixed, is_stand_in, shape};
-use super::super::{MASK, forms};
+use super::super::shape::{Shape, has_file_extension, is_mixed, is_stand_in, shape, subwords};
+use super::super::{MASK, forms, prose};
 use super::reading::{Reading, Tie};
 use super::words::{COMMON_PASSWORDS, UNITS, UNSPACED_UNITS};
 
@@ -15,7 +15,7 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
     if piece.text.chars().next().is_some_and(is_unspaced) {
         return is_unspaced_value(name, piece, tie);
     }
-    let (from, to) = value_range(text, piece, reading.is_equals);
+    let (from, to) = value_range(text, piece, name, reading.is_equals);
     let value = &text[from..to];
     let mut looks = shape(value);
     if name.kind == NameKind::Login && value.contains(['/', ':']) {
@@ -64,12 +64,28 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
                 .all(|is| value.bytes().any(|byte| is(&byte))),
         has_sign: value.bytes().rev().skip(1).any(|byte| b"!@#$%^&*~+".contains(&byte)),
         is_listed: text[to.max(piece.end)..].trim_start_matches('`').starts_with(", "),
+        is_worded: subwords(value)
+            .iter()
+            .filter(|part| part.len() >= 4 && prose::is_prose(part))
+            .count()
+            >= 2,
+        is_query: name.start > 0 && matches!(text.as_bytes()[name.start - 1], b'?' | b'&'),
         is_account: name.kind == NameKind::Login && !text[name.start..name.end].to_ascii_lowercase().contains("cred"),
     };
+    let is_variable = is_constant(text, name);
+    let is_in_connection = reading.is_equals
+        && name.kind == NameKind::Key
+        && text[name.end..].starts_with('=')
+        && text[to..].starts_with(';')
+        && looks >= Shape::Word;
+    if is_in_connection {
+        return true;
+    }
     if is_assigned(text, name, piece) && !is_stand_in(value) {
         let is_named = value.contains('_') && !case.has_digit;
         if looks >= Shape::Word && value.len() >= 4
-            || looks != Shape::Prose && value.len() >= 6 && !is_named && is_plain(value)
+            || looks == Shape::Identifier && value.len() >= 6 && case.has_digit
+            || is_variable && looks != Shape::Prose && value.len() >= 6 && !is_named && is_plain(value)
         {
             return true;
         }
@@ -87,14 +103,23 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
         && value.contains(|c: char| c == '.' || c.is_ascii_uppercase());
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     let may_be_type = digits == 0 || digits == 1 && value.starts_with(|c: char| c.is_ascii_uppercase());
-    if name.is_identifier && !piece.is_quoted && may_be_type && is_type {
+    // `privateKey: ed25519Seed,`: a variable.
+    let is_member = value.starts_with(|c: char| c.is_ascii_lowercase())
+        && text[to.max(piece.end)..].starts_with([',', ';', ')'])
+        && is_type
+        && subwords(value)
+            .last()
+            .is_some_and(|last| last.len() >= 4 && prose::is_prose(last));
+    if name.is_identifier && !piece.is_quoted && is_type && (may_be_type || is_member) {
         return false;
     }
     if name.is_bare_pass && !is_pass_value(text, name, &case) {
         return false;
     }
-    let is_spoken =
-        name.is_identifier && !reading.is_after_run && (tie < Tie::Direct || !case.is_sign && looks < Shape::Strong);
+    let is_spoken = name.is_identifier
+        && !reading.is_config
+        && !reading.is_after_run
+        && (tie < Tie::Direct || !case.is_sign && looks < Shape::Strong);
     if is_spoken || name.is_folder && (looks < Shape::Strong || tie < Tie::Direct || value.contains(['/', '\\'])) {
         return false;
     }
@@ -112,7 +137,11 @@ fn is_pass_value(text: &str, name: &SecretName, case: &Case) -> bool {
         .any(|word| {
             before.contains(word) || after.contains(&format!(" {word}:")) || after.contains(&format!(" {word}="))
         });
-    let is_owned = ["the ", "my ", "our "].iter().any(|word| before.contains(word));
+    let is_owned = before
+        .split_whitespace()
+        .rev()
+        .take(2)
+        .any(|word| matches!(word, "the" | "my" | "our"));
     let is_odd = matches!(case.looks, Shape::Odd | Shape::Strong | Shape::Random) && (case.has_digit || case.has_sign);
     match (case.tie, case.is_sign) {
         (Tie::Direct, false) => !case.is_adjacent || is_odd || is_owned,
@@ -124,6 +153,7 @@ fn is_pass_value(text: &str, name: &SecretName, case: &Case) -> bool {
                 || has_user && (case.looks >= Shape::Word || case.looks == Shape::Identifier && case.has_digit)
         }
         (Tie::Linked, false) => is_odd && (is_owned || has_user),
+        (Tie::Clause, _) if case.is_adjacent && case.is_handmade && case.looks >= Shape::Strong => true,
         _ => has_user && is_odd,
     }
 }
@@ -162,6 +192,10 @@ struct Case {
     has_sign: bool,
     /// More words follow, as in a list.
     is_listed: bool,
+    /// Two of its parts are ordinary words.
+    is_worded: bool,
+    /// The name is that of a field in the query of an address.
+    is_query: bool,
     /// The name is that of an account.
     is_account: bool,
 }
@@ -175,7 +209,11 @@ impl Case {
             NameKind::AnyKey => match self.tie {
                 Tie::Direct => {
                     self.looks == Shape::Random
-                        || self.looks == Shape::Strong && self.length >= 12 && self.has_digit && self.is_mixed
+                        || self.looks == Shape::Strong
+                            && self.length >= 12
+                            && self.has_digit
+                            && self.is_mixed
+                            && !self.is_worded
                         || self.looks == Shape::Strong && self.length >= 8 && self.is_mixed && self.is_sign
                         || self.looks == Shape::Hex && self.length >= 24 && !self.is_sign && !self.is_flag
                 }
@@ -266,11 +304,11 @@ impl Case {
                 }
                 Shape::Word => self.length >= 7 && !self.is_listed,
                 Shape::Digits => self.length >= 6 && !self.is_equals && !self.is_sign,
-                Shape::Hex => self.length >= 12,
+                Shape::Hex => self.length >= if self.is_query { 8 } else { 12 },
                 _ => self.length >= 5,
             },
             Tie::Linked => match self.looks {
-                Shape::Word => self.length >= 9 && self.is_about,
+                Shape::Word => self.length >= 9 && self.is_about && !self.is_listed,
                 Shape::Hex => {
                     let least = if self.has_hyphen { 20 } else { 14 };
                     self.length >= least && self.is_about || self.length >= 32 && !self.has_hyphen
@@ -296,7 +334,8 @@ impl Case {
         match self.tie {
             Tie::Direct | Tie::Linked => match self.looks {
                 Shape::Digits => {
-                    (3..=24).contains(&self.length)
+                    let least = if self.is_equals && self.length == 3 { 4 } else { 3 };
+                    (least..=24).contains(&self.length)
                         && (!self.is_plain_pin || self.tie == Tie::Direct || self.is_about || !self.is_sign)
                 }
                 _ if self.is_plain_pin => false,
@@ -356,9 +395,13 @@ pub(super) fn is_followed_by_unit(text: &str, end: usize) -> bool {
     is_near && (is_more || UNITS.contains(&after[..length].to_ascii_lowercase().as_str()))
 }
 
-/// Returns where the value of a piece lies: without the next field of a query or a list of settings.
-pub(super) fn value_range(text: &str, piece: &Piece, is_equals: bool) -> (usize, usize) {
+/// Returns where the value of a piece lies: without the next field of a query or a list of settings, and without the ending of
+/// the file whose name says it.
+pub(super) fn value_range(text: &str, piece: &Piece, name: &SecretName, is_equals: bool) -> (usize, usize) {
     let mut end = piece.end;
+    if !piece.is_quoted && has_file_extension(piece.text) && is_in_file_name(text, name.start) {
+        end -= piece.text.len() - piece.text.rfind('.').unwrap_or(piece.text.len());
+    }
     if !piece.is_quoted && is_equals {
         for (at, byte) in piece.text.bytes().enumerate() {
             if !matches!(byte, b'&' | b';') || at < 3 {
@@ -381,6 +424,21 @@ pub(super) fn value_range(text: &str, piece: &Piece, is_equals: bool) -> (usize,
     (piece.start, text.floor_char_boundary(end))
 }
 
+/// Returns whether a place is inside the name of a file with blanks: `/w/notes/the password is hunter2.md`.
+fn is_in_file_name(text: &str, at: usize) -> bool {
+    const LONGEST: usize = 160;
+    let near = &text[text.ceil_char_boundary(at.saturating_sub(LONGEST))..at];
+    let is_edge = |c: char| matches!(c, '\n' | '"' | '`' | '(' | ')' | '<' | '>' | '|');
+    let path = near.rsplit(is_edge).next().unwrap_or_default();
+    // The first word is a path, and no word after it is one.
+    path.rfind(['/', '\\']).is_some_and(|slash| {
+        let start = path[..slash].rfind(' ').map_or(0, |blank| blank + 1);
+        path[start..].starts_with(['/', '.', '~'])
+            || start == 0 && near.len() > path.len()
+            || path[start..].contains(":\\")
+    })
+}
+
 /// Returns whether nothing but the wall of the table or the end of the line follows.
 fn is_whole_cell(text: &str, end: usize) -> bool {
     let rest = text[end..].trim_start_matches([' ', '`', '"', '*', '\'', '”']);
@@ -392,17 +450,39 @@ fn is_plain_pin(name: &str) -> bool {
     name.to_ascii_lowercase().trim_end_matches('s').ends_with("pin")
 }
 
+/// Returns whether a name is written in capitals, as variables of the environment are.
+fn is_constant(text: &str, name: &SecretName) -> bool {
+    text[name.start..name.end]
+        .bytes()
+        .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
 /// Returns whether a value is assigned to a variable of the environment: `DB_PASSWORD=...`. Whatever it is, it is the secret.
 fn is_assigned(text: &str, name: &SecretName, piece: &Piece) -> bool {
-    let is_constant = text[name.start..name.end]
-        .bytes()
-        .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
     let gap = text[name.end..piece.start].trim_end_matches(['"', '\'']);
+    let is_given = is_constant(text, name) || is_option(text, name);
     let is_secret = !matches!(
         name.kind,
         NameKind::AnyKey | NameKind::Login | NameKind::Header | NameKind::Cookie
     );
-    is_constant && name.is_tail && is_secret && gap == "="
+    is_given && name.is_tail && is_secret && gap == "="
+}
+
+/// Returns whether a name stands in the option of a command: `--set auth.rootPassword=X`, `-var 'db_password=X'`, `-Dpassword=X`.
+fn is_option(text: &str, name: &SecretName) -> bool {
+    const LONGEST: usize = 120;
+    let near = &text[text.ceil_char_boundary(name.start.saturating_sub(LONGEST))..name.start];
+    let line = near.rsplit('\n').next().unwrap_or_default();
+    let field = line.rfind([' ', '"', '\'']).map_or(0, |at| at + 1);
+    let before = line[..field].trim_end_matches([' ', '"', '\'', '=']);
+    let option = before.rsplit(' ').next().unwrap_or_default();
+    let is_dashed = |word: &str| {
+        word.strip_prefix('-').is_some_and(|rest| {
+            rest.trim_start_matches('-')
+                .starts_with(|c: char| c.is_ascii_alphabetic())
+        })
+    };
+    is_dashed(option) || is_dashed(&line[field..])
 }
 
 /// Returns whether a value is one run of letters and digits with joints: no code, no path.

@@ -75,6 +75,11 @@ fn find_divider(head: &str, rest: &str) -> Option<(char, usize)> {
     };
     let divider = [',', '\t', ';'].into_iter().find(|divider| head.contains(*divider))?;
     let is_head = head.split(divider).all(is_field) && !head.contains(" and ");
+    // Tools print the number of a line and a tab before it.
+    let is_numbered = head
+        .split(divider)
+        .next()
+        .is_some_and(|first| first.trim().bytes().all(|byte| byte.is_ascii_digit()));
     let is_row = next.matches(divider).count() == head.matches(divider).count();
-    (is_head && is_row && !head.contains(", ")).then_some((divider, 0))
+    (is_head && is_row && !is_numbered && !head.contains(", ")).then_some((divider, 0))
 }

@@ -2,7 +2,7 @@
 
 use super::super::names::{NameKind, SecretName};
 use super::super::pieces::{Gap, Piece, PieceReader, is_unspaced};
-use super::super::shape::{Shape, shape};
+use super::super::shape::{Shape, has_file_extension, shape};
 use super::super::{MASK, Secret, prose, push};
 use super::reading::{Reading, Tie};
 
@@ -58,12 +58,20 @@ pub(super) fn find_words(
     if tie < Tie::Direct || piece.gap.newlines > 0 || !is_word(piece.text) {
         return None;
     }
-    let least = if name.kind == NameKind::Phrase { 3 } else { 4 };
+    // "the spoken password is three blind lizards": nothing but a value has so many words and then ends.
+    let ends_soon = name.kind == NameKind::Password && reading.is_direct && reading.is_linked;
+    let least = if name.kind == NameKind::Phrase || ends_soon {
+        3
+    } else {
+        4
+    };
     let mut count = 0;
     let mut known = 0;
     let mut end = piece.end;
     for word in PieceReader::new(text, piece.start, limit).take(26) {
-        let is_same = count == 0 || word.gap == Gap::default() || word.gap.is_dash && name.kind == NameKind::Phrase;
+        let is_same = count == 0
+            || word.gap == Gap::default()
+            || word.gap.is_dash && !word.gap.is_link && name.kind == NameKind::Phrase;
         if !is_same
             || word.is_quoted
             || !is_word(word.text)
@@ -77,8 +85,45 @@ pub(super) fn find_words(
         count += 1;
         end = word.end;
     }
-    let is_phrase = count >= least && (known < count || name.kind == NameKind::Phrase && count >= 4);
+    let is_end =
+        text[end..].trim_start_matches(['"', '`']).is_empty() || text[end..].starts_with(['.', ',', '\n', ')']);
+    let is_phrase = count >= least
+        && (count > 3 || is_end || name.kind == NameKind::Phrase)
+        && (known < count || name.kind == NameKind::Phrase && count >= 4);
     is_phrase.then_some(end)
+}
+
+/// Returns the end of a code that is written in groups of three or four digits: `123 456`.
+pub(super) fn find_digit_groups(text: &str, piece: &Piece) -> Option<usize> {
+    let is_group = |group: &str| (3..=4).contains(&group.len()) && group.bytes().all(|byte| byte.is_ascii_digit());
+    if piece.is_quoted || !is_group(piece.text) {
+        return None;
+    }
+    let rest = text[piece.end..].strip_prefix([' ', '-'])?;
+    let length = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let follows = rest[length..].chars().next();
+    let is_end = follows.is_none_or(|c| !(c.is_alphanumeric() || c == '-' || c == '/'));
+    (length == piece.text.len() && is_end).then_some(piece.end + 1 + length)
+}
+
+/// Returns the end of a value that begins in Chinese and ends in digits or letters: "密码是 龙猫88".
+pub(super) fn find_unspaced_value(text: &str, name: &SecretName, piece: &Piece, reading: &Reading) -> Option<usize> {
+    const LONGEST: usize = 6;
+    let is_set_off = text[..piece.start].ends_with([' ', '：', ':', '=', '「', '“']);
+    if !name.is_unspaced
+        || !matches!(name.kind, NameKind::Password | NameKind::Phrase)
+        || piece.is_quoted
+        || !(reading.is_direct && reading.is_linked && is_set_off)
+        || !piece.text.chars().all(is_unspaced)
+        || piece.text.chars().count() > LONGEST
+    {
+        return None;
+    }
+    let rest = &text[piece.end..];
+    let length = rest.bytes().take_while(u8::is_ascii_alphanumeric).count();
+    let digits = rest[..length].bytes().filter(u8::is_ascii_digit).count();
+    let goes_on = rest[length..].starts_with(|c: char| is_unspaced(c) && c.is_alphanumeric());
+    (digits >= 2 && !goes_on).then_some(piece.end + length)
 }
 
 /// Returns the end of twelve or more ordinary words in a row, as wallets have them.
@@ -212,8 +257,11 @@ pub(super) fn find_pair(
         let is_tied = reading.is_direct || reading.is_linked || looks >= Shape::Strong;
         let is_known = ["admin", "root", "test", "guest", "demo", "user"].contains(&user.to_ascii_lowercase().as_str())
             && user.eq_ignore_ascii_case(password);
-        let is_path = password.contains('/') || shape(piece.text) == Shape::Prose && !is_known;
-        let is_in_json = piece.is_quoted && looks == Shape::Word;
+        let is_path = has_file_extension(user) && password.starts_with(|c: char| c.is_ascii_digit())
+            || password.contains('@') && shape(piece.text) == Shape::Never
+            || password.contains('/')
+            || shape(piece.text) == Shape::Prose && !is_known;
+        let is_in_json = piece.is_quoted && (looks == Shape::Word || piece.gap.is_link && !reading.is_direct);
         if is_user(user)
             && !is_in_json
             && !is_path
@@ -229,7 +277,8 @@ pub(super) fn find_pair(
     let has_digit = piece.text.bytes().any(|byte| byte.is_ascii_digit());
     let is_pair = reading.has_account || user.text == "and" && is_credential;
     let looks_given = matches!(shape(piece.text), Shape::Identifier) || shape(piece.text) >= Shape::Word;
-    if is_given && is_pair && has_digit && piece.gap == Gap::default() && looks_given {
+    let is_one_word = !piece.text.contains(char::is_whitespace);
+    if is_given && is_pair && is_one_word && has_digit && piece.gap == Gap::default() && looks_given {
         return Some(piece.start..piece.end);
     }
     let is_colon = piece.gap.is_link && !piece.gap.is_equals && !piece.gap.is_bracket && piece.gap.newlines == 0;
@@ -257,7 +306,10 @@ pub(super) fn find_in_call(text: &str, open: usize, name: &SecretName, rule: &'s
     let argument = &text[value.clone()];
     let has_digit = argument.bytes().any(|byte| byte.is_ascii_digit());
     let looks = shape(argument);
+    // `login("bob@example.com", "X")`
+    let is_of_account = takes_pair && values.first().is_some_and(|user| text[user.clone()].contains('@'));
     let is_enough = match looks {
+        Shape::Word | Shape::Odd if is_of_account => argument.len() >= 6,
         Shape::Identifier | Shape::Word | Shape::Odd => has_digit && argument.len() >= 6,
         looks => looks >= Shape::Strong,
     };

@@ -47,7 +47,16 @@ pub(super) struct Reading {
     pub(super) has_account: bool,
     /// Length of the last value.
     pub(super) last_length: usize,
+    /// The name speaks of several: "the passwords are".
+    pub(super) is_plural: bool,
+    /// The name is all that its line holds: what stands alone below is its value.
+    pub(super) is_heading: bool,
+    /// Words since the last value of several: "X for dev and Y for prod".
+    pub(super) list_gap: usize,
 }
+
+/// The most words between two values of one list.
+const LONGEST_LIST_GAP: usize = 4;
 
 impl Reading {
     /// Takes the gap before a piece. Returns whether the name still reaches that far.
@@ -56,6 +65,13 @@ impl Reading {
         if gap.is_link {
             self.is_linked = true;
             self.is_equals = gap.is_equals;
+        }
+        if self.is_heading && self.count == 0 && gap.newlines == 2 && !gap.is_item {
+            self.is_linked = true;
+        }
+        // "The password got reset; it is now X" comes back to the name.
+        if gap.is_comma && self.stops == 0 && matches!(piece.text, "it" | "It" | "it's" | "it’s") {
+            self.is_about = true;
         }
         // A value is in the cell next to its name.
         if gap.is_cell && !self.is_direct {
@@ -69,7 +85,11 @@ impl Reading {
         let is_pending = self.is_direct && (self.is_linked || name.is_flag) || self.is_linked && gap.newlines < 2;
         if gap.newlines > 0 && !is_pending && self.listed.is_none() {
             let is_label = piece.text.eq_ignore_ascii_case("value")
-                || self.is_direct && self.count == 0 && gap.newlines == 1 && name.kind != NameKind::AnyKey;
+                || self.is_direct
+                    && self.count == 0
+                    && gap.newlines == 1
+                    && !(gap.is_bracket && name.kind == NameKind::Token)
+                    && name.kind != NameKind::AnyKey;
             if !is_label && (gap.newlines > 1 || gap.is_stop || gap.is_comma || gap.is_bracket || self.wraps > 0) {
                 return false;
             }
@@ -134,7 +154,22 @@ impl Reading {
         if SETTERS.contains(&low) {
             self.has_setter = true;
         }
-        if LINKS.contains(&low) {
+        // "... but I typed X": the next word is it.
+        if matches!(name.kind, NameKind::Password | NameKind::Phrase | NameKind::Pin)
+            && self.stops == 0
+            && matches!(
+                low,
+                "typed" | "entered" | "tried" | "typing" | "entering" | "trying" | "wrote"
+            )
+        {
+            self.is_linked = true;
+            self.is_equals = false;
+            self.is_direct = false;
+            return true;
+        }
+        // A secret that is called something has a name.
+        let is_naming = low == "called" && matches!(name.kind, NameKind::Token | NameKind::Key);
+        if LINKS.contains(&low) && !is_naming {
             self.is_linked = true;
             self.is_equals = false;
             return true;
@@ -192,7 +227,9 @@ impl Reading {
         self.is_direct = false;
         self.is_linked = false;
         self.is_equals = false;
-        if !matches!(low.as_str(), "and" | "or") {
+        self.list_gap += 1;
+        let goes_on = self.is_plural && self.list_gap <= LONGEST_LIST_GAP;
+        if !matches!(low.as_str(), "and" | "or") && !goes_on {
             self.listed = None;
         }
     }
@@ -201,6 +238,10 @@ impl Reading {
     pub(super) fn tie(&self, text: &str, piece: &Piece, name: &SecretName) -> Tie {
         if let Some(tie) = self.listed {
             return tie.min(Tie::Linked);
+        }
+        // "wants a password and X works": words of the value, not of the name, tie them.
+        if self.stops == 0 && is_said_to_work(text, piece) {
+            return Tie::Linked;
         }
         // "The password for staging? hunter2"
         if piece.gap.is_question && is_alone(text, piece.end) {
@@ -212,8 +253,11 @@ impl Reading {
                 self.is_linked && self.is_resumed,
                 answers || self.is_linked || self.is_resumed && self.is_direct,
             ) {
-                (true, _) => Tie::Direct,
-                (_, true) => Tie::Linked,
+                // "It is X.", and not "This can be handy to ...".
+                (true, _) if piece.is_quoted || shape(piece.text) >= Shape::Odd || is_last_word(text, piece.end) => {
+                    Tie::Direct
+                }
+                (true, _) | (_, true) => Tie::Linked,
                 _ => Tie::Near,
             };
         }
@@ -246,16 +290,96 @@ pub(super) fn is_set_before(text: &str, at: usize) -> bool {
     words.any(|word| SETTERS.contains(&word.to_ascii_lowercase().as_str()))
 }
 
-/// Returns whether a name and one word are all that a line holds, as in settings.
+/// Returns whether a name and one word are all that a line holds, as in settings; before them may stand a command that sets
+/// one, as `npm config set`, or the account that they belong to, as in "log in as deploy, password X".
 pub(super) fn is_config_line(text: &str, name: &SecretName) -> bool {
-    let before = text[..name.start].rsplit('\n').next().unwrap_or_default();
-    let after = text[name.end..].split('\n').next().unwrap_or_default();
-    let mut words = after.split_whitespace();
-    !name.is_unspaced
-        && before.trim().is_empty()
-        && after.starts_with(' ')
-        && words.next().is_some()
-        && words.next().is_none()
+    let before = line_before(text, name.start);
+    let after = line_after(text, name.end);
+    if name.is_unspaced || !after.starts_with(' ') {
+        return false;
+    }
+    let clause = after.trim_end_matches(['.', '!', '\'', '"', '`', ')', ' ', '\r']);
+    let clause = clause.split([',', ';', ')']).next().unwrap_or_default();
+    let count = clause.split_whitespace().count();
+    let is_only_word = after.split_whitespace().count() == 1;
+    before.trim().is_empty() && is_only_word
+        || is_only_word && is_set_by_command(before)
+        || count == 1 && name.kind == NameKind::Password && !name.is_identifier && follows_account(before)
+}
+
+/// Returns whether a line up to a name is a command that sets a value: `aws configure set NAME`, `git config x.NAME`.
+fn is_set_by_command(before: &str) -> bool {
+    // What is left of the word of the name: `//registry.example.com/:` in front of `_authToken`.
+    let words = before[..before.rfind(' ').map_or(0, |at| at + 1)].split_whitespace();
+    let words = words.collect::<Vec<_>>();
+    let is_setting = |word: &&str| matches!(*word, "set" | "config" | "configure" | "--global" | "--add" | "put");
+    words.len() >= 2 && words.last().is_some_and(is_setting)
+}
+
+/// Returns whether a clause before a name ends with a comma or the like, and speaks of an account.
+fn follows_account(before: &str) -> bool {
+    const ACCOUNTS: &[&str] = &[
+        "user",
+        "log in",
+        "login",
+        "logged in",
+        "log into",
+        "sign in",
+        "account",
+        "admin",
+        "root",
+        " as ",
+        "ssh",
+        "wifi",
+        "wi-fi",
+        "ssid",
+    ];
+    let sentence = before.rsplit(". ").next().unwrap_or_default();
+    let trimmed = sentence.trim_end();
+    let is_clause =
+        trimmed.ends_with([',', ';', '/', '(', '-', '–']) || trimmed.ends_with(" and") || trimmed.ends_with(" with");
+    let low = trimmed.to_ascii_lowercase();
+    is_clause && ACCOUNTS.iter().any(|word| low.contains(word))
+}
+
+/// Returns whether a name is all that its line holds, but for marks of a heading.
+pub(super) fn is_heading(text: &str, name: &SecretName) -> bool {
+    let is_mark = |c: char| c.is_whitespace() || "#*:_-".contains(c);
+    matches!(name.kind, NameKind::Password | NameKind::Phrase)
+        && !name.is_identifier
+        && line_before(text, name.start).chars().all(is_mark)
+        && line_after(text, name.end).chars().all(is_mark)
+}
+
+/// The most of a line that is looked at.
+const LONGEST_LINE: usize = 200;
+
+fn line_before(text: &str, at: usize) -> &str {
+    let near = &text[text.ceil_char_boundary(at.saturating_sub(LONGEST_LINE))..at];
+    near.rsplit('\n').next().unwrap_or_default()
+}
+
+fn line_after(text: &str, at: usize) -> &str {
+    let near = &text[at..text.floor_char_boundary((at + LONGEST_LINE).min(text.len()))];
+    near.split('\n').next().unwrap_or_default()
+}
+
+/// Returns whether what follows a piece says that it opens something: "and X works there".
+fn is_said_to_work(text: &str, piece: &Piece) -> bool {
+    let after = text[piece.end..].trim_start_matches(['"', '`', '\'', '*']);
+    [
+        " works",
+        " worked",
+        " did it",
+        " did the trick",
+        " doesn't work",
+        " does not work",
+        " didn't work",
+    ]
+    .iter()
+    .any(|verb| after.starts_with(verb))
+        && shape(piece.text) >= Shape::Identifier
+        && piece.text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 /// Returns where reading begins behind a name: after a remark in brackets that holds no value, as in "password (staging): X".
@@ -291,6 +415,10 @@ pub(super) fn is_other_field(text: &str, label: &Piece, piece: &Piece, name: &Se
     const OWN: &[&str] = &[
         "value", "val", "is", "default", "new", "old", "current", "previous", "data", "text", "example", "plain", "raw",
     ];
+    /// Attributes of markup.
+    const ATTRIBUTES: &[&str] = &[
+        "id", "class", "href", "src", "rel", "role", "style", "rows", "for", "alt",
+    ];
     let gap = text[label.end..piece.start].trim_start_matches(['"', '\'', '`', '”']);
     let is_sign = (gap.starts_with([':', '=', '：']) || gap.starts_with(" =")) && !piece.gap.is_cell;
     let low = label.text.to_ascii_lowercase();
@@ -307,7 +435,8 @@ pub(super) fn is_other_field(text: &str, label: &Piece, piece: &Piece, name: &Se
     {
         return false;
     }
-    if contains_keyword(label.text) {
+    let is_attribute = gap.starts_with('=') && ATTRIBUTES.contains(&low.as_str());
+    if contains_keyword(label.text) || is_attribute {
         return true;
     }
     let is_quoted_field = label.is_quoted && text[label.end..].starts_with(['"', '\'']);
