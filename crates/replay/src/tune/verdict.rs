@@ -91,9 +91,11 @@ pub struct Ruling {
     pub without: Option<WithoutSession>,
     /// The best policy that the client cannot be set to, if it is better than the best one that it can.
     pub unsettable: Option<(usize, Interval)>,
-    /// The best policy that keeps less than half of the current mean window, if it is better still: no saving is claimed
-    /// there.
+    /// The best policy of all, if no saving is claimed there: it keeps less than half of the current mean window, or its saving is
+    /// gone if sessions get longer as in published runs.
     pub unclaimed: Option<usize>,
+    /// Whether that policy keeps less than half of the current mean window.
+    pub is_unclaimed_small: bool,
     /// The best policy at the measured price of a miss.
     pub best_at_least_price: Option<usize>,
 }
@@ -104,8 +106,14 @@ pub fn rule(sweep: &SweepScores<'_>, input: &VerdictInput<'_>) -> Option<Ruling>
     let totals = sweep.scores.iter().map(PolicyScore::sum).collect::<Vec<_>>();
     let windows = |policy: usize| totals[policy].mean_window();
     let is_small = |policy: usize| windows(policy) < LEAST_WINDOW * windows(0);
+    let stretched = |policy: usize| {
+        let saved = share_saved(&totals, policy);
+        stretched_saving(saved, windows(policy), windows(0), input.unlimited_window)
+    };
+    let is_thin = |policy: usize| share_saved(&totals, policy) > 0.0 && stretched(policy) <= 0.0;
+    let is_claimed = |policy: usize| !is_small(policy) && !is_thin(policy);
     let claimed = (0..totals.len())
-        .map(|policy| sweep.eligible[policy] && !is_small(policy))
+        .map(|policy| sweep.eligible[policy] && is_claimed(policy))
         .collect::<Vec<_>>();
     let narrowed = SweepScores {
         eligible: &claimed,
@@ -115,12 +123,6 @@ pub fn rule(sweep: &SweepScores<'_>, input: &VerdictInput<'_>) -> Option<Ruling>
     let choice = choose(sweep, options)?;
     let all = (0..sweep.sessions.len()).collect::<Vec<_>>();
     let best = choice.best;
-    let stretched = stretched_saving(
-        share_saved(&totals, best),
-        windows(best),
-        windows(0),
-        input.unlimited_window,
-    );
     let best_at_least_price = input
         .least_miss_cost
         .filter(|least| *least < options.miss_cost)
@@ -145,15 +147,17 @@ pub fn rule(sweep: &SweepScores<'_>, input: &VerdictInput<'_>) -> Option<Ruling>
     let mut ruling = Ruling {
         verdict: Verdict::NoDifference,
         objections: Vec::new(),
-        stretched,
+        stretched: stretched(best),
         without,
         unsettable: best_unsettable(sweep, input, best),
-        unclaimed: Some(unnarrowed.best_on(&all, options.miss_cost)).filter(|other| is_small(*other)),
+        unclaimed: Some(unnarrowed.best_on(&all, options.miss_cost)).filter(|other| !is_claimed(*other)),
         best_at_least_price,
+        is_unclaimed_small: false,
         choice,
     };
+    ruling.is_unclaimed_small = ruling.unclaimed.is_some_and(is_small);
     if best == 0 {
-        if is_kept(sweep, input, &ruling.choice) {
+        if ruling.unclaimed.is_none() && is_kept(sweep, input, &ruling.choice) {
             ruling.verdict = Verdict::Keep;
         }
         return Some(ruling);
@@ -222,13 +226,16 @@ fn find_objections(sweep: &SweepScores<'_>, input: &VerdictInput<'_>, ruling: &R
             Objection::BelowModelError,
             (0.0..=input.model_error).contains(&choice.held_out.middle),
         ),
-        (Objection::NotSignificant, choice.held_out.low <= 0.0),
+        (
+            Objection::NotSignificant,
+            choice.held_out.low <= 0.0 || choice.in_sample.low <= 0.0,
+        ),
         (Objection::FewFolds, 2 * choice.agreeing_folds <= choice.folds),
         (Objection::AtEdge, is_at_edge(input.points, best)),
         (Objection::Cliff, has_cliff(sweep, input, best)),
         (
             Objection::OneSession,
-            ruling.without.as_ref().is_some_and(|without| without.saved.low <= 0.0),
+            ruling.without.as_ref().is_some_and(|without| is_decisive(without, choice)),
         ),
         (
             Objection::PriceFlips,
@@ -241,6 +248,13 @@ fn find_objections(sweep: &SweepScores<'_>, input: &VerdictInput<'_>, ruling: &R
         .filter(|(_, applies)| *applies)
         .map(|(objection, _)| objection)
         .collect()
+}
+
+/// Returns whether one session makes the result: without it nothing is shown, although it was with it, or half of the saving is
+/// gone.
+fn is_decisive(without: &WithoutSession, choice: &PolicyChoice) -> bool {
+    let (left, whole) = (&without.saved, &choice.in_sample);
+    left.low <= 0.0 && (whole.low > 0.0 || left.middle < whole.middle / 2.0)
 }
 
 /// Returns whether no lower point was tried that blocks no session.
