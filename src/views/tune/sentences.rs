@@ -247,14 +247,17 @@ pub fn basis_sentence(sweep: &WindowSweep) -> String {
         .iter()
         .map(|(name, count)| format!("{} by {}", group_digits(*count), ground_phrase(name)))
         .collect::<Vec<_>>();
+    let trust = ["certain", "likely", "weak"].into_iter();
+    let trust = trust.filter_map(|name| Some(format!("{name} for {}", group_digits(*sweep.confidence.get(name)?))));
     format!(
-        "{} of {} tokens: {}, {} compared, {} compact under any policy. Window known for {}.",
+        "{} of {} tokens: {}, {} compared, {} compact under any policy. Window known for {}: {}.",
         sweep.window_noun("Window"),
         group_digits(sweep.window),
         format_count(sweep.sessions as u64, "session"),
         group_digits(sweep.compared as u64),
         group_digits(sweep.reached as u64),
-        grounds.join(", ")
+        grounds.join(", "),
+        trust.collect::<Vec<_>>().join(", ")
     )
 }
 

@@ -37,7 +37,7 @@ pub(in crate::traced) fn higher_threshold(folder: &mut CaseFolder) -> io::Result
     log.save(folder)?;
     write_verdicts(
         folder,
-        r#"{"mechanism":"auto","verdict":"undecidable","reason":"not-in-force","call":5,"recorded":190000,"predicted":190000,"window":200000,"window_grounds":"table"}"#,
+        r#"{"mechanism":"auto","verdict":"undecidable","reason":"not-in-force","call":5,"recorded":190000,"predicted":190000}"#,
     )
 }
 
