@@ -75,7 +75,12 @@ pub fn out_of_reach(session: &Session<'_>) -> Vec<TitleSource> {
     let is_in_tail = |source: TitleSource| {
         let found = session.parts().iter().filter_map(|part| {
             let of_session = |title: &&TitleText| part.log.string(title.session) == session.id;
-            let title = part.log.titles.iter().filter(of_session).find(|title| title.source == source)?;
+            let title = part
+                .log
+                .titles
+                .iter()
+                .filter(of_session)
+                .find(|title| title.source == source)?;
             Some((!title.text.is_empty()).then_some(part.log.bytes - title.offset.min(part.log.bytes) <= TAIL_BYTES))
         });
         found.last().flatten()

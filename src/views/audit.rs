@@ -9,7 +9,8 @@ use replay::audit::boundaries::BoundaryKind;
 use replay::audit::thresholds::{SettingEffect, ThresholdVerdict};
 use replay::audit::totals::AuditTotals;
 pub use rows::{
-    AuditRow, BOUNDARY_COLUMNS, CheckedSession, MissedTitle, SETTING_COLUMNS, SessionAudit, THRESHOLD_COLUMNS, ThresholdRow,
+    AuditRow, BOUNDARY_COLUMNS, CheckedSession, MissedTitle, SETTING_COLUMNS, SessionAudit, THRESHOLD_COLUMNS,
+    ThresholdRow,
 };
 use rows::{BOUNDARY_TABLE, REMARKS_IN_TABLE, THRESHOLD_TABLE};
 use serde_json::{Value as Json, json};

@@ -165,7 +165,9 @@ fn formats_hold_the_same_rows_for_any_number_of_threads() {
 /// The client reads the last 16 KB of a log for title and tag when a session is resumed.
 #[test]
 fn titles_that_a_resume_would_miss_are_listed() {
-    let title = |session: &str| format!("{{\"type\":\"custom-title\",\"customTitle\":\"Apples\",\"sessionId\":\"{session}\"}}\n");
+    let title = |session: &str| {
+        format!("{{\"type\":\"custom-title\",\"customTitle\":\"Apples\",\"sessionId\":\"{session}\"}}\n")
+    };
     let tag = |session: &str| format!("{{\"type\":\"tag\",\"tag\":\"harvest\",\"sessionId\":\"{session}\"}}\n");
     let prompt = |session: &str, text: &str| {
         format!(
@@ -185,5 +187,9 @@ fn titles_that_a_resume_would_miss_are_listed() {
     let expected = serde_json::json!([{"session": "lost", "what": "title"}]);
     assert_eq!(found["missed_titles"], expected);
     let text = audit(&fixture, fixture.path("logs"), &[]);
-    assert!(text.text().contains("A resume may miss the title or tag of 1 session"), "{}", text.text());
+    assert!(
+        text.text().contains("A resume may miss the title or tag of 1 session"),
+        "{}",
+        text.text()
+    );
 }

@@ -308,7 +308,9 @@ impl CaseJudge<'_> {
             cases.extend(self.spurious_case(&due));
         }
         // What was not in force in one segment of a session is no wrong prediction in another.
-        let ignored = cases.iter().filter(|case| case.reason == Some(UndecidableReason::NotInForce));
+        let ignored = cases
+            .iter()
+            .filter(|case| case.reason == Some(UndecidableReason::NotInForce));
         let ignored = ignored.map(|case| (case.model, case.threshold)).collect::<Vec<_>>();
         let is_wrong = |case: &&mut ValidationCase| case.verdict == CaseVerdict::Spurious;
         for case in cases.iter_mut().filter(is_wrong) {

@@ -235,7 +235,10 @@ fn find_objections(sweep: &SweepScores<'_>, input: &VerdictInput<'_>, ruling: &R
         (Objection::Cliff, has_cliff(sweep, input, best)),
         (
             Objection::OneSession,
-            ruling.without.as_ref().is_some_and(|without| is_decisive(without, choice)),
+            ruling
+                .without
+                .as_ref()
+                .is_some_and(|without| is_decisive(without, choice)),
         ),
         (
             Objection::PriceFlips,
@@ -412,6 +415,15 @@ mod tests {
         ruling_on(scores, points, least, 3).objections
     }
 
+    /// Gives policies a mean window.
+    fn set_window(scores: &mut [Vec<PolicyScore>], policies: &[usize], tokens: u128) {
+        for policy in policies {
+            for score in &mut scores[*policy] {
+                score.window_sum = tokens * 100;
+            }
+        }
+    }
+
     #[test]
     fn every_rule_can_object() {
         let scores = plant(&curve(0.20), 300, 7);
@@ -442,7 +454,9 @@ mod tests {
         }
         assert!(objections(&flips, &facts(6), Some(0.01)).contains(&Objection::PriceFlips));
 
-        let faint = objections(&plant(&curve(0.012), 300, 7), &facts(6), None);
+        let mut faint = plant(&curve(0.012), 300, 7);
+        set_window(&mut faint, &[1, 2, 3, 4, 5], 100_000);
+        let faint = objections(&faint, &facts(6), None);
         assert!(faint.contains(&Objection::BelowModelError), "{faint:?}");
     }
 
@@ -461,12 +475,25 @@ mod tests {
     #[test]
     fn nothing_is_claimed_below_half_of_the_window() {
         let mut scores = plant(&[0.0, 0.1, 0.15, 0.2, 0.4, 0.1], 300, 7);
-        for score in &mut scores[4] {
-            score.window_sum = 30_000 * 100;
-        }
+        set_window(&mut scores, &[4], 30_000);
         let ruling = ruling_on(&scores, &facts(6), None, 3);
         assert_eq!((ruling.verdict, ruling.choice.best), (Verdict::Set, 3));
-        assert_eq!(ruling.unclaimed, Some(4));
+        assert_eq!((ruling.unclaimed, ruling.is_unclaimed_small), (Some(4), true));
+    }
+
+    /// Windows of half the size make sessions longer by exp(0.44 x 49 / 120) = 1.2, so 12 % are gone; those of 95,000 by 1.02.
+    #[test]
+    fn nothing_is_claimed_that_longer_sessions_would_cost() {
+        let mut scores = plant(&[0.0, 0.05, 0.07, 0.06, 0.12, 0.12], 600, 7);
+        set_window(&mut scores, &[1, 2, 3], 95_000);
+        set_window(&mut scores, &[4, 5], 51_000);
+        let ruling = ruling_on(&scores, &facts(6), None, 3);
+        assert!((1..=3).contains(&ruling.choice.best), "{ruling:?}");
+        assert!(ruling.stretched > 0.0, "{ruling:?}");
+        assert!(
+            ruling.unclaimed.is_some_and(|other| other >= 4) && !ruling.is_unclaimed_small,
+            "{ruling:?}"
+        );
     }
 
     #[test]

@@ -189,8 +189,18 @@ fn titles_and_first_prompts_are_kept_however_a_log_is_cut_into_parts() {
     assert_eq!(texts(TitleSource::Model), ["Two"]);
     assert_eq!(texts(TitleSource::Summary), ["Old name"]);
     assert_eq!(texts(TitleSource::Tag), ["later"]);
-    let place = |source| whole.titles.iter().find(|title| title.source == source).map(|title| title.offset);
-    assert_eq!(place(TitleSource::Custom), Some(lines[..5].concat().len() as u64), "where it stands");
+    let place = |source| {
+        whole
+            .titles
+            .iter()
+            .find(|title| title.source == source)
+            .map(|title| title.offset)
+    };
+    assert_eq!(
+        place(TitleSource::Custom),
+        Some(lines[..5].concat().len() as u64),
+        "where it stands"
+    );
     assert_eq!(
         texts(TitleSource::Prompt),
         ["first é", &"x".repeat(TITLE_CHARS), "third"]
