@@ -16,7 +16,7 @@ use crate::prices::{Price, tariffs};
 use crate::sim::event::{ContextCount, Event, MicroKind};
 use crate::sim::trace::{BoundaryTrigger, NONE, RecordedBoundary, Trace, flag};
 use crate::sim::{ReplayInput, ReplayMode, replay};
-use crate::windows::{InferredWindow, call_of_boundary};
+use crate::windows::{InferredWindow, call_of_boundary, usual_threshold};
 use transcript::log::Time;
 use transcript::thread::Node;
 
@@ -426,7 +426,7 @@ impl CaseJudge<'_> {
             Some(UndecidableReason::WindowUnknown)
         } else if has_other_threshold {
             Some(UndecidableReason::OtherThreshold)
-        } else if mechanism == Mechanism::Auto && is_ignored(self.trace, due) {
+        } else if mechanism == Mechanism::Auto && self.is_usual(&case) && is_ignored(self.trace, due) {
             Some(UndecidableReason::NotInForce)
         } else {
             None
@@ -447,6 +447,17 @@ impl CaseJudge<'_> {
             },
         };
         vec![case]
+    }
+
+    /// Returns whether the policy's threshold is the one that the recorded client has by itself. Where another policy is judged, a
+    /// prediction that comes too early is wrong.
+    fn is_usual(&self, case: &ValidationCase) -> bool {
+        let model = &self.trace.models[usize::from(case.model)];
+        let usual = case
+            .window
+            .tokens
+            .map(|tokens| usual_threshold(case.version, model, tokens));
+        usual == Some(case.threshold)
     }
 
     /// Returns how many calls later the context would have reached the threshold without the recorded compaction; `None` if
