@@ -45,7 +45,7 @@ struct Args {
 }
 
 /// Calls with which a cell outweighs what it is drawn to.
-const PRIOR_CALLS: f64 = 20.0;
+const PRIOR_CALLS: f64 = 5.0;
 
 /// A situation seen less often than this has no row: the rules alone decide.
 const MIN_CALLS: u64 = 3;

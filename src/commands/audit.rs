@@ -7,7 +7,8 @@ use crate::commands::reading::report_problems;
 use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
 use crate::page::PageContent;
 use crate::run::{LogNeeds, SessionView, with_logs};
-use crate::views::audit::{AuditOptions, AuditRow, AuditView, CheckedSession, SessionAudit, UserSetting};
+use crate::usage::title::out_of_reach;
+use crate::views::audit::{AuditOptions, AuditRow, AuditView, CheckedSession, MissedTitle, SessionAudit, UserSetting};
 use anyhow::Result;
 use clap::Args;
 use jiff::tz::TimeZone;
@@ -21,6 +22,7 @@ use replay::prices::PriceTable;
 use replay::sim::policies_and_prices;
 use serde_json::Value as Json;
 use std::path::PathBuf;
+use transcript::agents::Agent;
 use transcript::log::{NO_TIME, Time};
 use transcript::problem::{Problem, sort_problems};
 
@@ -157,7 +159,18 @@ impl Auditor {
 
     /// Audits a session.
     pub fn audit(&self, view: &SessionView<'_>, prices: &PriceTable) -> SessionAudit {
-        let mut audited = SessionAudit::default();
+        let missed = match view.session().coding_agent() {
+            Agent::Claude => out_of_reach(view.session()),
+            _ => Vec::new(),
+        };
+        let missed = missed.into_iter().map(|source| MissedTitle {
+            session: view.id().to_owned(),
+            source,
+        });
+        let mut audited = SessionAudit {
+            missed_titles: missed.collect(),
+            ..SessionAudit::default()
+        };
         for trace in view.traces() {
             let (policies, prices_of) = policies_and_prices(&self.usual, prices, trace);
             let windows = view.infer_windows(trace, &policies, &prices_of);

@@ -67,6 +67,32 @@ pub fn session_title(session: &Session<'_>) -> String {
     SessionTitle::find(session).masked()
 }
 
+/// The client looks for the title and the tag of a session in this many bytes at the end of its log.
+const TAIL_BYTES: u64 = 16 << 10;
+
+/// Returns what a resume of a session would miss, because it stands before the end of the log that is read for it: its title,
+/// its tag, or both. The client writes them again at a compaction, and only there.
+pub fn out_of_reach(session: &Session<'_>) -> Vec<TitleSource> {
+    let is_in_tail = |source: TitleSource| {
+        let found = session.parts().iter().filter_map(|part| {
+            let of_session = |title: &&TitleText| part.log.string(title.session) == session.id;
+            let title = part
+                .log
+                .titles
+                .iter()
+                .filter(of_session)
+                .find(|title| title.source == source)?;
+            Some((!title.text.is_empty()).then_some(part.log.bytes - title.offset.min(part.log.bytes) <= TAIL_BYTES))
+        });
+        found.last().flatten()
+    };
+    let title = is_in_tail(TitleSource::Custom).map(|reached| (TitleSource::Custom, reached));
+    let title = title.or_else(|| is_in_tail(TitleSource::Model).map(|reached| (TitleSource::Model, reached)));
+    let tag = is_in_tail(TitleSource::Tag).map(|reached| (TitleSource::Tag, reached));
+    let missed = title.into_iter().chain(tag).filter(|(_, reached)| !reached);
+    missed.map(|(source, _)| source).collect()
+}
+
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

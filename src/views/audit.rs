@@ -9,7 +9,8 @@ use replay::audit::boundaries::BoundaryKind;
 use replay::audit::thresholds::{SettingEffect, ThresholdVerdict};
 use replay::audit::totals::AuditTotals;
 pub use rows::{
-    AuditRow, BOUNDARY_COLUMNS, CheckedSession, SETTING_COLUMNS, SessionAudit, THRESHOLD_COLUMNS, ThresholdRow,
+    AuditRow, BOUNDARY_COLUMNS, CheckedSession, MissedTitle, SETTING_COLUMNS, SessionAudit, THRESHOLD_COLUMNS,
+    ThresholdRow,
 };
 use rows::{BOUNDARY_TABLE, REMARKS_IN_TABLE, THRESHOLD_TABLE};
 use serde_json::{Value as Json, json};
@@ -64,6 +65,7 @@ pub struct AuditView<'a> {
     totals: AuditTotals,
     settings: Option<Vec<UserSetting>>,
     checked_settings: Vec<CheckedSession>,
+    missed_titles: Vec<MissedTitle>,
     problems: &'a [Problem],
 }
 
@@ -90,6 +92,7 @@ impl<'a> AuditView<'a> {
             }
             all.rows.extend(session.rows);
             all.checked_settings.extend(session.checked_settings);
+            all.missed_titles.extend(session.missed_titles);
         }
         let thresholds = all.groups.into_iter();
         AuditView {
@@ -104,6 +107,7 @@ impl<'a> AuditView<'a> {
             totals,
             settings,
             checked_settings: all.checked_settings,
+            missed_titles: all.missed_titles,
             problems,
         }
     }
@@ -127,7 +131,10 @@ impl<'a> AuditView<'a> {
             writeln!(out)?;
             self.write_totals(out)?;
         }
-        Ok(())
+        match self.missed_titles_sentence() {
+            Some(sentence) => writeln!(out, "{sentence}"),
+            None => Ok(()),
+        }
     }
 
     /// Returns the sessions that the setting is judged by.
@@ -395,6 +402,7 @@ impl<'a> AuditView<'a> {
             "thresholds": SCHEMA.sheet(THRESHOLD_COLUMNS, &self.thresholds).to_json(),
             "setting": self.setting_json(),
             "boundaries": SCHEMA.sheet(BOUNDARY_COLUMNS, &self.rows).to_json(),
+            "missed_titles": self.missed_titles.iter().map(|missed| json!({"session": missed.session, "what": missed.what()})).collect::<Vec<_>>(),
             "problems": problems_json(self.problems, self.options.list_problems),
         }))
     }

@@ -365,16 +365,18 @@ impl<'a> StatsView<'a> {
                 group_digits(*base)
             )?;
         }
-        let reads = &stats.summary.reads;
+        let (reads, whole) = (&stats.summary.reads, stats.summary.ledger.total().tokens());
         if reads.repeated_files > 0 {
             writeln!(
                 out,
                 "Files read more than once: {}. Of {} tokens read, {} by the simple formula and {} truly (same version, range \
-                 covered) were there already.",
+                 covered) were there already: {} and {} of all tokens.",
                 group_digits(reads.repeated_files),
                 group_digits(reads.tokens),
                 format_percent(reads.duplicate_tokens, reads.tokens),
-                format_percent(reads.redundant_tokens, reads.tokens)
+                format_percent(reads.redundant_tokens, reads.tokens),
+                format_percent(reads.duplicate_tokens, whole),
+                format_percent(reads.redundant_tokens, whole)
             )?;
         }
         let rewound = stats.summary.rewound.total().tokens();
@@ -439,7 +441,7 @@ impl<'a> StatsView<'a> {
             "rows": rows,
             "ledger": ledger_json(&stats.summary.ledger),
             "rewound_tokens": stats.summary.rewound.total().tokens(),
-            "reads": reads_json(&stats.summary.reads),
+            "reads": reads_json(&stats.summary.reads, stats.summary.ledger.total().tokens()),
             "progress_only": self.tally.progress_only.to_json(),
             "unknown_models": self.tally.unknown,
             "prices": {"as_of": self.prices.as_of, "source": self.prices.source},
@@ -499,7 +501,8 @@ fn ledger_json(ledger: &TokenLedger) -> Json {
     json!({"total": amount_json(&ledger.total(), whole), "categories": categories})
 }
 
-fn reads_json(reads: &ReadTotals) -> Json {
+fn reads_json(reads: &ReadTotals, whole: u64) -> Json {
+    let share = |tokens: u64| (whole > 0).then(|| tokens as f64 / whole as f64);
     json!({
         "count": reads.count,
         "tokens": reads.tokens,
@@ -507,5 +510,7 @@ fn reads_json(reads: &ReadTotals) -> Json {
         "duplicate_tokens": reads.duplicate_tokens,
         "redundant": reads.redundant,
         "redundant_tokens": reads.redundant_tokens,
+        "duplicate_share_of_all": share(reads.duplicate_tokens),
+        "redundant_share_of_all": share(reads.redundant_tokens),
     })
 }

@@ -260,7 +260,8 @@ impl WindowSweep {
                 "best_that_cannot_be_set": ruling.unsettable.as_ref().map(|(at, saved)| json!({
                     "policy": name(*at), "saved": interval(saved),
                 })),
-                "best_below_half_window": ruling.unclaimed.map(name),
+                "best_below_half_window": ruling.unclaimed.filter(|_| ruling.is_unclaimed_small).map(name),
+                "best_lost_to_longer_sessions": ruling.unclaimed.filter(|_| !ruling.is_unclaimed_small).map(name),
                 "best_at_least_miss_cost": ruling.best_at_least_price.map(name),
             })
         });

@@ -29,11 +29,11 @@ fn every_boundary_of_the_corpus_is_there() {
     let document = document(corpus(), &[]);
     let totals = &document["totals"];
     assert_eq!(document["schema_version"], 1);
-    assert_eq!(totals["automatic"], 15);
-    assert_eq!(totals["manual"], 5);
+    assert_eq!(totals["automatic"], 21);
+    assert_eq!(totals["manual"], 6);
     assert_eq!(totals["micro"], 2);
-    assert_eq!(totals["boundaries"], 22);
-    assert_eq!(document["boundaries"].as_array().map(Vec::len), Some(22));
+    assert_eq!(totals["boundaries"], 29);
+    assert_eq!(document["boundaries"].as_array().map(Vec::len), Some(29));
     assert_eq!(totals["net_negative"], 3);
     assert_eq!(document["setting"], Value::Null);
     assert!(document["problems"]["total"].is_u64());
@@ -133,7 +133,7 @@ fn the_effect_of_a_setting_is_judged_per_session() {
 fn the_screen_has_eighty_columns_and_few_lines() {
     for more in [&[][..], &["--set=window.percent=50"], &["--top=0"]] {
         let run = audit(&Fixture::new(), corpus(), more);
-        assert!(run.text().lines().count() <= 70, "{}", run.text());
+        assert!(run.text().lines().count() <= 80, "{}", run.text());
         for line in run.text().lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
@@ -151,13 +151,45 @@ fn formats_hold_the_same_rows_for_any_number_of_threads() {
         assert!(one.stdout == several.stdout && one.stdout == again.stdout, "{format}");
     }
     let lines = audit(&fixture, corpus(), &["--format=jsonl"]);
-    assert_eq!(lines.text().lines().count(), 22);
+    assert_eq!(lines.text().lines().count(), 29);
     let csv = audit(&fixture, corpus(), &["--format=csv"]);
-    assert_eq!(csv.text().lines().count(), 23);
+    assert_eq!(csv.text().lines().count(), 30);
     assert!(
         csv.text()
             .starts_with("schema_version,session,agent,coding_agent,project,time,"),
         "{}",
         csv.text()
+    );
+}
+
+/// The client reads the last 16 KB of a log for title and tag when a session is resumed.
+#[test]
+fn titles_that_a_resume_would_miss_are_listed() {
+    let title = |session: &str| {
+        format!("{{\"type\":\"custom-title\",\"customTitle\":\"Apples\",\"sessionId\":\"{session}\"}}\n")
+    };
+    let tag = |session: &str| format!("{{\"type\":\"tag\",\"tag\":\"harvest\",\"sessionId\":\"{session}\"}}\n");
+    let prompt = |session: &str, text: &str| {
+        format!(
+            "{{\"type\":\"user\",\"uuid\":\"u-{session}-{}\",\"parentUuid\":null,\"sessionId\":\"{session}\",\"version\":\"2.1.100\",\"timestamp\":\"2026-07-01T10:00:00.000Z\",\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n",
+            text.len()
+        )
+    };
+    let long = "count the apples ".repeat(1_200);
+    let fixture = Fixture::new();
+    let lost = [title("lost"), tag("lost"), prompt("lost", &long), tag("lost")].concat();
+    fixture.write("logs/project/lost.jsonl", lost);
+    let kept = [title("kept"), prompt("kept", &long), title("kept")].concat();
+    fixture.write("logs/project/kept.jsonl", kept);
+    let short = [title("short"), prompt("short", "count")].concat();
+    fixture.write("logs/project/short.jsonl", short);
+    let found = document(fixture.path("logs"), &[]);
+    let expected = serde_json::json!([{"session": "lost", "what": "title"}]);
+    assert_eq!(found["missed_titles"], expected);
+    let text = audit(&fixture, fixture.path("logs"), &[]);
+    assert!(
+        text.text().contains("A resume may miss the title or tag of 1 session"),
+        "{}",
+        text.text()
     );
 }

@@ -40,7 +40,11 @@ fn expected_line_problems(expected: &Value) -> BTreeMap<String, u64> {
 /// Returns the thread problems that a case must have. The record after a lost one misses its parent.
 fn expected_thread_problems(case: &str) -> &'static [&'static str] {
     match case {
-        "client-mid-session" | "missing-parent" | "spliced-records" | "truncated-record" => &["missing-parent"],
+        "client-mid-session"
+        | "client-mid-session-full"
+        | "missing-parent"
+        | "spliced-records"
+        | "truncated-record" => &["missing-parent"],
         "parent-cycle" => &["parent-cycle"],
         "boundary-lost-parent" => &["boundary-without-leaf"],
         "restore-states" | "restore-skill-listing" => &["call-without-result"],

@@ -176,7 +176,7 @@ impl LogBuilder {
     /// Adds one accepted record.
     pub fn push(&mut self, record: &wire::WireRecord<'_>, line: u64, offset: u64) {
         let Some(kind) = self.count_record(record) else {
-            self.keep_session_facts(record);
+            self.keep_session_facts(record, offset);
             return;
         };
         let id = self.parse_id(record.uuid).unwrap_or_default();

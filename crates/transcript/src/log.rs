@@ -324,6 +324,8 @@ coded_enum! {
         Prompt = 3,
         /// A command of the client that the user ran.
         Command = 4,
+        /// A tag that the user gave: not a title, but looked for in the same place when a session is resumed.
+        Tag = 5,
     }
 }
 
@@ -334,6 +336,8 @@ pub struct TitleText {
     pub source: TitleSource,
     /// At most [`TITLE_CHARS`] characters, secrets included: mask it before it is shown.
     pub text: Box<str>,
+    /// Byte offset of the line that it was last written on; 0 for beginnings of prompts and for titles of [`TitleSource::Summary`].
+    pub offset: u64,
 }
 
 /// Characters that are kept of a title or of the beginning of a prompt.

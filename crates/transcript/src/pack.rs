@@ -92,6 +92,7 @@ fn pack_titles(out: &mut PackWriter, log: &Log) {
         out.number(u64::from(title.session));
         out.number(title.source as u64);
         out.text(&title.text);
+        out.number(title.offset);
     }
     out.number(log.pulls.len() as u64);
     for link in &log.pulls {
@@ -102,11 +103,12 @@ fn pack_titles(out: &mut PackWriter, log: &Log) {
 }
 
 fn unpack_titles(input: &mut PackReader<'_>, log: &mut Log) -> Result<(), UnpackError> {
-    for _ in 0..input.count(3)? {
+    for _ in 0..input.count(4)? {
         log.titles.push(TitleText {
             session: input.below(log.strings.len())?,
             source: TitleSource::from_code(input.number()?).ok_or(UnpackError)?,
             text: input.text()?.into(),
+            offset: input.number()?,
         });
     }
     for _ in 0..input.count(3)? {

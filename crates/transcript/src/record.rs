@@ -220,7 +220,7 @@ fn read_session_member<'a, P: PullParser<'a>>(
     key: &[u8],
 ) -> Result<(), SlowPath> {
     match key {
-        b"customTitle" | b"aiTitle" | b"summary" => record.title = parser.text()?,
+        b"customTitle" | b"aiTitle" | b"tag" | b"summary" => record.title = parser.text()?,
         b"prUrl" => record.pull_url = parser.text()?,
         b"leafUuid" => record.leaf = parser.text()?,
         _ => parser.skip()?,

@@ -159,11 +159,13 @@ pub fn is_prompt(session: &Session<'_>, node: Node) -> bool {
     session.has_flag(node, record_flag::PROMPT)
 }
 
-/// Returns the line of a response that says what was sent: the first one with usage. Some gateways write usage on the last
-/// line only. It is the first line if none has usage.
+/// Returns the line of a response that says what was sent: the first one with the usage that the last line has. Some gateways
+/// write usage on the last line only, or a guess on the lines before it. It is the first line if none has usage.
 pub fn usage_line(session: &Session<'_>, round: &Round) -> Node {
-    let has_usage = |line: &&Node| (session.response(**line)).is_some_and(|line| line.context().input_side() > 0);
-    *round.lines.iter().find(has_usage).unwrap_or(&round.lines[0])
+    let sent = |line: &Node| session.response(*line).map_or(0, |line| line.context().input_side());
+    let complete = round.lines.iter().rev().map(sent).find(|sent| *sent > 0);
+    let first = complete.and_then(|complete| round.lines.iter().find(|line| sent(line) == complete));
+    *first.unwrap_or(&round.lines[0])
 }
 
 /// Returns whether a round starts a turn, that is, has a prompt among its inputs.

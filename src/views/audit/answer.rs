@@ -139,6 +139,21 @@ impl AuditView<'_> {
         }
     }
 
+    /// Returns which titles and tags a resume would not find; `None` if it finds all of them.
+    pub(super) fn missed_titles_sentence(&self) -> Option<String> {
+        let sessions = self.missed_titles.iter().map(|missed| missed.session.as_str());
+        let sessions = sessions.collect::<BTreeSet<_>>();
+        let ids = sessions.iter().take(EXAMPLES).map(|session| short_id(session));
+        let ids = ids.collect::<Vec<_>>().join(", ");
+        let rest = if sessions.len() > EXAMPLES { ", ..." } else { "" };
+        (!sessions.is_empty()).then(|| {
+            format!(
+                "A resume may miss the title or tag of {} ({ids}{rest}): the log has it only before its last 16 KB.",
+                format_count(sessions.len() as u64, "session")
+            )
+        })
+    }
+
     /// Returns what is said about sessions whose window is not known; `None` if there are none.
     pub(super) fn unknown_windows(&self) -> Option<String> {
         let unknown = self.sessions_of_unknown_window as u64;

@@ -9,7 +9,7 @@ use replay::sim::trace::BoundaryTrigger;
 use std::collections::BTreeMap;
 use table::columns;
 use transcript::agents::Agent;
-use transcript::log::{NO_TIME, Time};
+use transcript::log::{NO_TIME, Time, TitleSource};
 use transcript::thread::Session;
 
 /// The findings of one session.
@@ -19,6 +19,25 @@ pub struct SessionAudit {
     pub groups: BTreeMap<ThresholdGroup, ThresholdEvidence>,
     /// The checks of the user's setting.
     pub checked_settings: Vec<CheckedSession>,
+    /// What a resume would miss.
+    pub missed_titles: Vec<MissedTitle>,
+}
+
+/// A title or tag that stands too far from the end of its log to be found when the session is resumed.
+pub struct MissedTitle {
+    pub session: String,
+    pub source: TitleSource,
+}
+
+impl MissedTitle {
+    /// Returns what is missed, as the document names it.
+    pub fn what(&self) -> &'static str {
+        match self.source {
+            TitleSource::Tag => "tag",
+            TitleSource::Model => "model_title",
+            _ => "title",
+        }
+    }
 }
 
 /// The check of the user's setting in one session.

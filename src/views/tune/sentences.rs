@@ -56,6 +56,10 @@ pub fn verdict_sentence(sweep: &WindowSweep, result: &TuneResult) -> String {
 /// Returns why no other point can be the best one.
 fn nothing_clause(sweep: &WindowSweep, ruling: &Ruling) -> String {
     match (ruling.unclaimed, &ruling.unsettable) {
+        (Some(at), _) if !ruling.is_unclaimed_small => format!(
+            "what saves, such as {}, saves nothing if sessions get longer, as they did in published runs",
+            sweep.rows[at].label
+        ),
         (Some(at), _) => format!(
             "what saves, such as {}, keeps less than half of the present mean window, where agents solved fewer tasks in \
              published runs",
@@ -149,7 +153,10 @@ pub fn objection_clause(objection: Objection, sweep: &WindowSweep, result: &Tune
     let choice = &ruling.choice;
     let saves = |interval: &Interval| format!("saves {}", with_interval(interval));
     match objection {
-        Objection::NotSignificant => format!("{} on held-out sessions", saves(&choice.held_out)),
+        Objection::NotSignificant if choice.held_out.low <= 0.0 => {
+            format!("{} on held-out sessions", saves(&choice.held_out))
+        }
+        Objection::NotSignificant => format!("{} on all sessions together", saves(&choice.in_sample)),
         Objection::BelowModelError => format!(
             "{}, less than the cost model's own error of {} %",
             saves(&choice.held_out),
@@ -214,11 +221,17 @@ pub fn ground_sentences(sweep: &WindowSweep, result: &TuneResult) -> Vec<String>
         ));
     }
     if let Some(at) = ruling.unclaimed {
-        sentences.push(format!(
-            "No saving is claimed for {} and other points that keep less than half of the present mean window: in \
-             published runs agents solved fewer tasks there.",
-            sweep.rows[at].label
-        ));
+        let label = &sweep.rows[at].label;
+        sentences.push(match ruling.is_unclaimed_small {
+            true => format!(
+                "No saving is claimed for {label} and other points that keep less than half of the present mean window: in \
+                 published runs agents solved fewer tasks there."
+            ),
+            false => format!(
+                "No saving is claimed for {label} and other points whose saving is gone if sessions get longer, as they did in \
+                 published runs."
+            ),
+        });
     }
     sentences.push(format!(
         "The cost model errs by {} % in the median over the projects of these logs.",
@@ -234,14 +247,17 @@ pub fn basis_sentence(sweep: &WindowSweep) -> String {
         .iter()
         .map(|(name, count)| format!("{} by {}", group_digits(*count), ground_phrase(name)))
         .collect::<Vec<_>>();
+    let trust = ["certain", "likely", "weak"].into_iter();
+    let trust = trust.filter_map(|name| Some(format!("{name} for {}", group_digits(*sweep.confidence.get(name)?))));
     format!(
-        "{} of {} tokens: {}, {} compared, {} compact under any policy. Window known for {}.",
+        "{} of {} tokens: {}, {} compared, {} compact under any policy. Window known for {}: {}.",
         sweep.window_noun("Window"),
         group_digits(sweep.window),
         format_count(sweep.sessions as u64, "session"),
         group_digits(sweep.compared as u64),
         group_digits(sweep.reached as u64),
-        grounds.join(", ")
+        grounds.join(", "),
+        trust.collect::<Vec<_>>().join(", ")
     )
 }
 

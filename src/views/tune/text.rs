@@ -17,7 +17,10 @@ const FEW_SESSIONS: usize = 5;
 /// Words of the table that are not obvious.
 const LEGEND: Legend<'_> = &[
     ("Policy", "the threshold at which it compacts, or its settings"),
-    ("Saved", "of cost alone"),
+    (
+        "Saved",
+        "of cost alone; the verdict counts misses, too, and sessions that had no say",
+    ),
     ("Miss %", "edits of lines that were gone, per 100 calls"),
     ("$/miss", "saved for each additional miss"),
     ("Compact", "compactions"),

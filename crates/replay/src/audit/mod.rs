@@ -5,6 +5,7 @@ pub mod costs;
 pub mod explain;
 pub mod first_edits;
 pub mod misses;
+mod reasons;
 #[cfg(test)]
 pub(crate) mod sample;
 pub mod thresholds;

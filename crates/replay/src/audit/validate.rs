@@ -9,13 +9,14 @@
 mod tests;
 
 use crate::audit::costs::CostComparison;
+pub use crate::audit::reasons::UndecidableReason;
 use crate::policy::Policy;
 use crate::policy::presets::ClientVersion;
 use crate::prices::{Price, tariffs};
 use crate::sim::event::{ContextCount, Event, MicroKind};
 use crate::sim::trace::{BoundaryTrigger, NONE, RecordedBoundary, Trace, flag};
 use crate::sim::{ReplayInput, ReplayMode, replay};
-use crate::windows::{InferredWindow, call_of_boundary};
+use crate::windows::{InferredWindow, call_of_boundary, usual_threshold};
 use transcript::log::Time;
 use transcript::thread::Node;
 
@@ -38,46 +39,6 @@ named_enum! {
         Unrecorded = "unrecorded",
         /// The log says too little to judge.
         Undecidable = "undecidable",
-    }
-}
-
-named_enum! {
-    /// Why a boundary cannot be judged.
-    pub enum UndecidableReason {
-        /// The record that it followed is missing from the log.
-        LeafMissing = "leaf-missing",
-        /// No call before it has usage.
-        NoUsage = "no-usage",
-        /// The size of the window is not known.
-        WindowUnknown = "window-unknown",
-        /// The client was too old to write boundary records.
-        OldClient = "old-client",
-        /// The client's own count was below the threshold, so a different threshold applied.
-        OtherThreshold = "other-threshold",
-        /// Prompts passed the threshold again and again: automatic compaction was off, or started later.
-        NotInForce = "not-in-force",
-        /// Images were cleared, which no policy models.
-        Images = "images",
-        /// Results in the log differ in size from what the client counted, because their text was masked.
-        Masked = "masked",
-    }
-}
-
-impl UndecidableReason {
-    /// Returns the reason as a sentence fragment for people.
-    pub fn about(self) -> &'static str {
-        match self {
-            UndecidableReason::LeafMissing => "the message that it followed was never written",
-            UndecidableReason::NoUsage => "no call before it has usage",
-            UndecidableReason::WindowUnknown => "nothing tells how large the window was",
-            UndecidableReason::OldClient => "the client wrote a summary and no boundary",
-            UndecidableReason::OtherThreshold => "the record itself shows that another threshold was in force",
-            UndecidableReason::NotInForce => {
-                "prompts passed the threshold without a compaction: the user had it off or set it higher"
-            }
-            UndecidableReason::Images => "images were cleared, and no policy models that",
-            UndecidableReason::Masked => "texts in the log are not of the size that the client counted",
-        }
     }
 }
 
@@ -157,6 +118,9 @@ pub struct Validation {
 /// The client's recorded count may be this far below the threshold at a compaction, because the client compares a padded
 /// count with it.
 pub const TOLERANCE: u64 = 2_000;
+
+/// First version of which a recorded boundary was seen. An older client may have compacted without a record.
+const RECORDED_FROM: ClientVersion = ClientVersion([2, 0, 65]);
 
 /// First version whose client records micro-compactions.
 const MICRO_RECORDED_FROM: ClientVersion = ClientVersion([2, 1, 12]);
@@ -343,6 +307,17 @@ impl CaseJudge<'_> {
             cases.extend(off_chain);
             cases.extend(self.spurious_case(&due));
         }
+        // What was not in force in one segment of a session is no wrong prediction in another.
+        let ignored = cases
+            .iter()
+            .filter(|case| case.reason == Some(UndecidableReason::NotInForce));
+        let ignored = ignored.map(|case| (case.model, case.threshold)).collect::<Vec<_>>();
+        let is_wrong = |case: &&mut ValidationCase| case.verdict == CaseVerdict::Spurious;
+        for case in cases.iter_mut().filter(is_wrong) {
+            if ignored.contains(&(case.model, case.threshold)) {
+                (case.verdict, case.reason) = (CaseVerdict::Undecidable, Some(UndecidableReason::NotInForce));
+            }
+        }
         cases
     }
 
@@ -390,15 +365,11 @@ impl CaseJudge<'_> {
         if !self.window(call).is_sure() || self.trace.calls[call as usize].is_copied {
             return None;
         }
-        // If several prompts were sent above the threshold, a different threshold applied or compaction was off.
-        let is_above = |call: u32| {
-            let usage = self.trace.calls[call as usize].usage;
-            usage.is_some_and(|usage| usage.input_side() >= threshold + TOLERANCE)
-        };
-        let is_ignored = due.iter().filter(|(call, ..)| is_above(*call)).count() > 1;
+        let is_ignored = is_ignored(self.trace, due);
+        let version = self.trace.versions[usize::from(self.trace.calls[call as usize].version)];
         let verdict = match is_ignored {
             true => CaseVerdict::Undecidable,
-            false if self.has_lost_history(call) => CaseVerdict::Unrecorded,
+            false if version < RECORDED_FROM || self.has_lost_history(call) => CaseVerdict::Unrecorded,
             false => CaseVerdict::Spurious,
         };
         Some(ValidationCase {
@@ -455,11 +426,15 @@ impl CaseJudge<'_> {
             Some(UndecidableReason::WindowUnknown)
         } else if has_other_threshold {
             Some(UndecidableReason::OtherThreshold)
+        } else if mechanism == Mechanism::Auto && self.is_usual(&case) && is_ignored(self.trace, due) {
+            Some(UndecidableReason::NotInForce)
         } else {
             None
         };
         if case.reason.is_some() || mechanism == Mechanism::Manual {
-            let spurious = self.spurious_case(due);
+            let spurious = self
+                .spurious_case(due)
+                .filter(|_| case.reason != Some(UndecidableReason::NotInForce));
             return std::iter::once(case).chain(spurious).collect();
         }
         (case.verdict, case.distance) = match (due.first(), reached.is_due) {
@@ -472,6 +447,17 @@ impl CaseJudge<'_> {
             },
         };
         vec![case]
+    }
+
+    /// Returns whether the policy's threshold is the one that the recorded client has by itself. Where another policy is judged, a
+    /// prediction that comes too early is wrong.
+    fn is_usual(&self, case: &ValidationCase) -> bool {
+        let model = &self.trace.models[usize::from(case.model)];
+        let usual = case
+            .window
+            .tokens
+            .map(|tokens| usual_threshold(case.version, model, tokens));
+        usual == Some(case.threshold)
     }
 
     /// Returns how many calls later the context would have reached the threshold without the recorded compaction; `None` if
@@ -582,6 +568,27 @@ impl CaseJudge<'_> {
             ..self.new_case(Mechanism::Micro, verdict, cleared.call)
         }
     }
+}
+
+/// Returns whether a run of predictions shows that the threshold was not in force: prompts went on beyond it although it was
+/// passed by recorded usage, of which nothing is an estimate. Once is enough if it was passed by far.
+fn is_ignored(trace: &Trace, due: &[(u32, u64, u64)]) -> bool {
+    let usage = |call: usize| trace.calls.get(call).and_then(|call| call.usage);
+    let (mut sent_above, mut known_above) = (0, 0);
+    for &(call, _, threshold) in due {
+        let call = call as usize;
+        let sent = usage(call).map_or(0, |usage| usage.input_side());
+        let held = call.checked_sub(1).and_then(usage).map_or(0, |usage| usage.total());
+        // A prompt that shrank may have been compacted without a record.
+        let has_grown = sent + TOLERANCE >= held;
+        sent_above += u32::from(sent >= threshold + TOLERANCE);
+        known_above += match has_grown {
+            true if held >= threshold + TOLERANCE => 2,
+            true if held >= threshold => 1,
+            _ => 0,
+        };
+    }
+    sent_above > 1 || known_above > 1
 }
 
 /// Returns the relative errors at the ends of segments of two calls or more.

@@ -35,3 +35,26 @@ fn a_prompt_that_lost_its_history_shows_an_unrecorded_compaction() {
         [("unrecorded", None)]
     );
 }
+
+/// Calls far above the threshold, and then a compaction.
+const HIGHER: &str = "u a:154000:2000 u a:160000:100 u a:165000:100 u a:170000:10 u auto:170012 s a:40000:10";
+
+#[test]
+fn a_compaction_after_calls_above_the_threshold_was_that_of_another_one() {
+    assert_eq!(verdicts(HIGHER), [("undecidable", Some("not-in-force"))]);
+}
+
+#[test]
+fn under_another_policy_a_prediction_before_a_compaction_is_early() {
+    let script = "u a:100000:10 u a:120000:10 u a:155000:10 u auto:155012 s a:40000:10";
+    assert_eq!(verdicts(script), [("exact", None)]);
+    with_chain(
+        script_log("2.1.7", script),
+        "window.percent=50",
+        |chain, _, with_setting| {
+            let found = validate(chain.trace, with_setting, chain.prices, chain.windows);
+            let verdicts = found.cases.iter().map(|case| case.verdict).collect::<Vec<_>>();
+            assert_eq!(verdicts, [CaseVerdict::Early]);
+        },
+    );
+}

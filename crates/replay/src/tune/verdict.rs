@@ -91,9 +91,11 @@ pub struct Ruling {
     pub without: Option<WithoutSession>,
     /// The best policy that the client cannot be set to, if it is better than the best one that it can.
     pub unsettable: Option<(usize, Interval)>,
-    /// The best policy that keeps less than half of the current mean window, if it is better still: no saving is claimed
-    /// there.
+    /// The best policy of all, if no saving is claimed there: it keeps less than half of the current mean window, or its saving is
+    /// gone if sessions get longer as in published runs.
     pub unclaimed: Option<usize>,
+    /// Whether that policy keeps less than half of the current mean window.
+    pub is_unclaimed_small: bool,
     /// The best policy at the measured price of a miss.
     pub best_at_least_price: Option<usize>,
 }
@@ -104,8 +106,14 @@ pub fn rule(sweep: &SweepScores<'_>, input: &VerdictInput<'_>) -> Option<Ruling>
     let totals = sweep.scores.iter().map(PolicyScore::sum).collect::<Vec<_>>();
     let windows = |policy: usize| totals[policy].mean_window();
     let is_small = |policy: usize| windows(policy) < LEAST_WINDOW * windows(0);
+    let stretched = |policy: usize| {
+        let saved = share_saved(&totals, policy);
+        stretched_saving(saved, windows(policy), windows(0), input.unlimited_window)
+    };
+    let is_thin = |policy: usize| share_saved(&totals, policy) > 0.0 && stretched(policy) <= 0.0;
+    let is_claimed = |policy: usize| !is_small(policy) && !is_thin(policy);
     let claimed = (0..totals.len())
-        .map(|policy| sweep.eligible[policy] && !is_small(policy))
+        .map(|policy| sweep.eligible[policy] && is_claimed(policy))
         .collect::<Vec<_>>();
     let narrowed = SweepScores {
         eligible: &claimed,
@@ -115,12 +123,6 @@ pub fn rule(sweep: &SweepScores<'_>, input: &VerdictInput<'_>) -> Option<Ruling>
     let choice = choose(sweep, options)?;
     let all = (0..sweep.sessions.len()).collect::<Vec<_>>();
     let best = choice.best;
-    let stretched = stretched_saving(
-        share_saved(&totals, best),
-        windows(best),
-        windows(0),
-        input.unlimited_window,
-    );
     let best_at_least_price = input
         .least_miss_cost
         .filter(|least| *least < options.miss_cost)
@@ -145,15 +147,17 @@ pub fn rule(sweep: &SweepScores<'_>, input: &VerdictInput<'_>) -> Option<Ruling>
     let mut ruling = Ruling {
         verdict: Verdict::NoDifference,
         objections: Vec::new(),
-        stretched,
+        stretched: stretched(best),
         without,
         unsettable: best_unsettable(sweep, input, best),
-        unclaimed: Some(unnarrowed.best_on(&all, options.miss_cost)).filter(|other| is_small(*other)),
+        unclaimed: Some(unnarrowed.best_on(&all, options.miss_cost)).filter(|other| !is_claimed(*other)),
         best_at_least_price,
+        is_unclaimed_small: false,
         choice,
     };
+    ruling.is_unclaimed_small = ruling.unclaimed.is_some_and(is_small);
     if best == 0 {
-        if is_kept(sweep, input, &ruling.choice) {
+        if ruling.unclaimed.is_none() && is_kept(sweep, input, &ruling.choice) {
             ruling.verdict = Verdict::Keep;
         }
         return Some(ruling);
@@ -222,13 +226,19 @@ fn find_objections(sweep: &SweepScores<'_>, input: &VerdictInput<'_>, ruling: &R
             Objection::BelowModelError,
             (0.0..=input.model_error).contains(&choice.held_out.middle),
         ),
-        (Objection::NotSignificant, choice.held_out.low <= 0.0),
+        (
+            Objection::NotSignificant,
+            choice.held_out.low <= 0.0 || choice.in_sample.low <= 0.0,
+        ),
         (Objection::FewFolds, 2 * choice.agreeing_folds <= choice.folds),
         (Objection::AtEdge, is_at_edge(input.points, best)),
         (Objection::Cliff, has_cliff(sweep, input, best)),
         (
             Objection::OneSession,
-            ruling.without.as_ref().is_some_and(|without| without.saved.low <= 0.0),
+            ruling
+                .without
+                .as_ref()
+                .is_some_and(|without| is_decisive(without, choice)),
         ),
         (
             Objection::PriceFlips,
@@ -241,6 +251,13 @@ fn find_objections(sweep: &SweepScores<'_>, input: &VerdictInput<'_>, ruling: &R
         .filter(|(_, applies)| *applies)
         .map(|(objection, _)| objection)
         .collect()
+}
+
+/// Returns whether one session makes the result: without it nothing is shown, although it was with it, or half of the saving is
+/// gone.
+fn is_decisive(without: &WithoutSession, choice: &PolicyChoice) -> bool {
+    let (left, whole) = (&without.saved, &choice.in_sample);
+    left.low <= 0.0 && (whole.low > 0.0 || left.middle < whole.middle / 2.0)
 }
 
 /// Returns whether no lower point was tried that blocks no session.
@@ -398,6 +415,15 @@ mod tests {
         ruling_on(scores, points, least, 3).objections
     }
 
+    /// Gives policies a mean window.
+    fn set_window(scores: &mut [Vec<PolicyScore>], policies: &[usize], tokens: u128) {
+        for policy in policies {
+            for score in &mut scores[*policy] {
+                score.window_sum = tokens * 100;
+            }
+        }
+    }
+
     #[test]
     fn every_rule_can_object() {
         let scores = plant(&curve(0.20), 300, 7);
@@ -428,7 +454,9 @@ mod tests {
         }
         assert!(objections(&flips, &facts(6), Some(0.01)).contains(&Objection::PriceFlips));
 
-        let faint = objections(&plant(&curve(0.012), 300, 7), &facts(6), None);
+        let mut faint = plant(&curve(0.012), 300, 7);
+        set_window(&mut faint, &[1, 2, 3, 4, 5], 100_000);
+        let faint = objections(&faint, &facts(6), None);
         assert!(faint.contains(&Objection::BelowModelError), "{faint:?}");
     }
 
@@ -447,12 +475,25 @@ mod tests {
     #[test]
     fn nothing_is_claimed_below_half_of_the_window() {
         let mut scores = plant(&[0.0, 0.1, 0.15, 0.2, 0.4, 0.1], 300, 7);
-        for score in &mut scores[4] {
-            score.window_sum = 30_000 * 100;
-        }
+        set_window(&mut scores, &[4], 30_000);
         let ruling = ruling_on(&scores, &facts(6), None, 3);
         assert_eq!((ruling.verdict, ruling.choice.best), (Verdict::Set, 3));
-        assert_eq!(ruling.unclaimed, Some(4));
+        assert_eq!((ruling.unclaimed, ruling.is_unclaimed_small), (Some(4), true));
+    }
+
+    /// Windows of half the size make sessions longer by exp(0.44 x 49 / 120) = 1.2, so 12 % are gone; those of 95,000 by 1.02.
+    #[test]
+    fn nothing_is_claimed_that_longer_sessions_would_cost() {
+        let mut scores = plant(&[0.0, 0.05, 0.07, 0.06, 0.12, 0.12], 600, 7);
+        set_window(&mut scores, &[1, 2, 3], 95_000);
+        set_window(&mut scores, &[4, 5], 51_000);
+        let ruling = ruling_on(&scores, &facts(6), None, 3);
+        assert!((1..=3).contains(&ruling.choice.best), "{ruling:?}");
+        assert!(ruling.stretched > 0.0, "{ruling:?}");
+        assert!(
+            ruling.unclaimed.is_some_and(|other| other >= 4) && !ruling.is_unclaimed_small,
+            "{ruling:?}"
+        );
     }
 
     #[test]

@@ -242,6 +242,11 @@ impl<'m> ModelFacts<'m> {
     }
 }
 
+/// Returns the threshold of a model's window under the recorded client of a version.
+pub(crate) fn usual_threshold(version: ClientVersion, model: &str, window: u64) -> u64 {
+    threshold(client_policy(version), model, window)
+}
+
 /// Returns the threshold of a model's window under a policy.
 fn threshold(policy: &Policy, model: &str, window: u64) -> u64 {
     WindowLimits::new(policy, model, window, None).threshold

@@ -3,6 +3,8 @@
 //! The verdicts are computed by hand; the doc of each case shows the sum. All listed fields must be as given, and there must
 //! be no other case. The client estimates text at a quarter of its characters, rounded half up.
 
+pub(super) mod unusual;
+
 use crate::cases::{CaseFolder, PROJECT};
 use crate::json::{Uuid, api_id, quoted, timestamp};
 use crate::truth::{Truth, TruthTally};
@@ -13,6 +15,8 @@ struct ScriptedLog {
     session: String,
     version: &'static str,
     model: &'static str,
+    /// Whether a gateway writes the responses: without request ids and cache counts.
+    is_bare: bool,
     /// Fields of a sub-agent; empty for the main agent.
     agent: String,
     leaf: Option<String>,
@@ -26,6 +30,8 @@ struct ScriptedLog {
 enum UsageOn {
     Every,
     Last,
+    /// The last one; the others have a hundredth of it.
+    LastAfterGuess,
 }
 
 /// A text of `units` characters.
@@ -52,6 +58,7 @@ impl ScriptedLog {
             session: Uuid::new(folder.rng()).as_str().to_owned(),
             version,
             model,
+            is_bare: false,
             agent: String::new(),
             leaf: None,
             now: 1_785_000_000_000,
@@ -123,14 +130,22 @@ impl ScriptedLog {
     ) {
         for (at, (id, block)) in std::iter::zip(ids, blocks).enumerate() {
             let is_last = at + 1 == blocks.len();
-            let (sent, answered) = if is_last || on == UsageOn::Every {
-                (input, output)
-            } else {
-                (0, 0)
+            let (sent, answered) = match on {
+                _ if is_last => (input, output),
+                UsageOn::Every => (input, output),
+                UsageOn::Last => (0, 0),
+                UsageOn::LastAfterGuess => (input / 100, 0),
             };
             let stop = if is_last { "\"end_turn\"" } else { "null" };
+            let (cached, request) = match self.is_bare {
+                true => ("", String::new()),
+                false => (
+                    "\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":0,",
+                    format!(",\"requestId\":\"{request}\""),
+                ),
+            };
             let fields = format!(
-                "\"message\":{{\"model\":\"{}\",\"id\":\"{id}\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[{block}],\"stop_reason\":{stop},\"usage\":{{\"input_tokens\":{sent},\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":0,\"output_tokens\":{answered}}}}},\"requestId\":\"{request}\"",
+                "\"message\":{{\"model\":\"{}\",\"id\":\"{id}\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[{block}],\"stop_reason\":{stop},\"usage\":{{\"input_tokens\":{sent},{cached}\"output_tokens\":{answered}}}}}{request}",
                 self.model
             );
             self.record(folder, "assistant", &fields);
@@ -156,15 +171,23 @@ impl ScriptedLog {
 
     /// Writes an automatic boundary at `before` tokens, and a summary of 4,000 characters.
     fn compact(&mut self, folder: &mut CaseFolder, before: u64) {
+        self.compact_by(folder, "auto", before);
+    }
+
+    /// Does the same with a given trigger.
+    fn compact_by(&mut self, folder: &mut CaseFolder, trigger: &str, before: u64) {
         let logical = self.leaf.take().map_or("null".to_owned(), |leaf| quoted(&leaf));
         self.record(
             folder,
             "system",
             &format!(
-                "\"logicalParentUuid\":{logical},\"subtype\":\"compact_boundary\",\"content\":\"Conversation compacted\",\"compactMetadata\":{{\"trigger\":\"auto\",\"preTokens\":{before}}}"
+                "\"logicalParentUuid\":{logical},\"subtype\":\"compact_boundary\",\"content\":\"Conversation compacted\",\"compactMetadata\":{{\"trigger\":\"{trigger}\",\"preTokens\":{before}}}"
             ),
         );
-        self.truth.boundaries_auto += 1;
+        match trigger {
+            "auto" => self.truth.boundaries_auto += 1,
+            _ => self.truth.boundaries_manual += 1,
+        }
         let summary = quoted(&text(4_000));
         self.record(
             folder,

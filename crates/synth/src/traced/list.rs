@@ -1,5 +1,6 @@
 //! The list of the cases. The order seeds random numbers: new ones go to the end, to the named ones.
 
+use super::clients::unusual;
 use super::{around, client, clients, compaction, micro, notes, restored};
 use crate::cases::{CorpusCase, case};
 
@@ -391,5 +392,60 @@ pub(crate) const NAMED_CASES: &[CorpusCase] = &[
         "client-off-chain",
         "a predicted compaction on a branch that the user left is no spurious one",
         clients::boundary_off_chain,
+    ),
+    case(
+        "client-auto-off",
+        "prompts that pass the threshold again and again are no wrong predictions: automatic compaction was off",
+        unusual::auto_off,
+    ),
+    case(
+        "client-higher-threshold",
+        "an automatic compaction far above the threshold that prompts had passed before: another one was in force",
+        unusual::higher_threshold,
+    ),
+    case(
+        "client-lower-threshold",
+        "an automatic compaction far below the threshold: another one was in force",
+        unusual::lower_threshold,
+    ),
+    case(
+        "client-usage-guess",
+        "a gateway that guesses usage on all lines but the last: the last one is counted from",
+        unusual::usage_guessed,
+    ),
+    case(
+        "client-bare-usage",
+        "a gateway without request ids and cache counts, and another vendor's window of 128,000",
+        unusual::bare_usage,
+    ),
+    case(
+        "client-unrecorded",
+        "a client that recorded no boundaries: what is predicted is not wrong",
+        unusual::unrecorded_boundaries,
+    ),
+    case(
+        "client-large-name",
+        "a model whose name states a window of a million tokens, under an old client",
+        unusual::large_by_name,
+    ),
+    case(
+        "client-manual-early",
+        "the user compacts just below the threshold",
+        unusual::manual_before_threshold,
+    ),
+    case(
+        "client-made-up-response",
+        "a response that the client made up is not counted from",
+        unusual::made_up_response,
+    ),
+    case(
+        "client-mid-session-full",
+        "a log that starts one call before a compaction",
+        unusual::full_from_the_start,
+    ),
+    case(
+        "client-foreign-subagent",
+        "a sub-agent on another vendor's model, whose window is not the client's",
+        unusual::foreign_subagent,
     ),
 ];

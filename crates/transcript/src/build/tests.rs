@@ -169,17 +169,18 @@ fn titles_and_first_prompts_are_kept_however_a_log_is_cut_into_parts() {
         title("customTitle", "custom-title", "Mine"),
         prompt(3, "<system-reminder>no</system-reminder>third"),
         prompt(4, "fourth"),
+        title("tag", "tag", "later"),
         title("aiTitle", "ai-title", "Two"),
         r#"{"type":"pr-link","sessionId":"s","prUrl":"https://h/o/r/pull/7","timestamp":"2026-01-01T00:00:00Z"}"#
             .to_owned()
             + "\n",
     ];
-    let parse = |lines: &[String]| {
+    let parse = |lines: &[String], start: usize| {
         let mut walker = Walker::new(1 << 20, &|_| ());
-        walker.take_lines(lines.concat().as_bytes(), 0);
+        walker.take_lines(lines.concat().as_bytes(), start as u64);
         walker.into_builder()
     };
-    let whole = parse(&lines).finish();
+    let whole = parse(&lines, 0).finish();
     let texts = |source: TitleSource| {
         let of_source = whole.titles.iter().filter(|title| title.source == source);
         of_source.map(|title| title.text.to_string()).collect::<Vec<_>>()
@@ -187,6 +188,19 @@ fn titles_and_first_prompts_are_kept_however_a_log_is_cut_into_parts() {
     assert_eq!(texts(TitleSource::Custom), ["Mine"]);
     assert_eq!(texts(TitleSource::Model), ["Two"]);
     assert_eq!(texts(TitleSource::Summary), ["Old name"]);
+    assert_eq!(texts(TitleSource::Tag), ["later"]);
+    let place = |source| {
+        whole
+            .titles
+            .iter()
+            .find(|title| title.source == source)
+            .map(|title| title.offset)
+    };
+    assert_eq!(
+        place(TitleSource::Custom),
+        Some(lines[..5].concat().len() as u64),
+        "where it stands"
+    );
     assert_eq!(
         texts(TitleSource::Prompt),
         ["first é", &"x".repeat(TITLE_CHARS), "third"]
@@ -195,8 +209,8 @@ fn titles_and_first_prompts_are_kept_however_a_log_is_cut_into_parts() {
     assert!(whole.titles.iter().all(|title| whole.string(title.session) == "s"));
     assert_eq!(crate::pack::unpack(&crate::pack::pack(&whole)), Ok(whole.clone()));
     for cut in 1..lines.len() {
-        let mut builder = parse(&lines[..cut]);
-        builder.append(parse(&lines[cut..]));
+        let mut builder = parse(&lines[..cut], 0);
+        builder.append(parse(&lines[cut..], lines[..cut].concat().len()));
         let joined = builder.finish();
         assert_eq!(
             (joined.titles, joined.pulls),

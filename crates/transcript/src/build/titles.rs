@@ -13,7 +13,7 @@ const MAX_DECODED: usize = 16 << 10;
 impl LogBuilder {
     /// Keeps what a record says that holds a fact about its session and no message.
     #[inline(never)]
-    pub(super) fn keep_session_facts(&mut self, record: &WireRecord<'_>) {
+    pub(super) fn keep_session_facts(&mut self, record: &WireRecord<'_>, offset: u64) {
         if let Some(url) = record.pull_url {
             let link = PullLink {
                 session: self.intern_text(record.session),
@@ -26,8 +26,9 @@ impl LogBuilder {
         let text = decode_start(title);
         let text = first_chars(text.trim(), TITLE_CHARS);
         match raw_bytes(record.kind) {
-            b"custom-title" => self.set_title(record.session, TitleSource::Custom, text),
-            b"ai-title" => self.set_title(record.session, TitleSource::Model, text),
+            b"custom-title" => self.set_title(record.session, TitleSource::Custom, text, offset),
+            b"ai-title" => self.set_title(record.session, TitleSource::Model, text, offset),
+            b"tag" => self.set_title(record.session, TitleSource::Tag, text, offset),
             b"summary" => {
                 if let Some(leaf) = record.leaf {
                     self.leaf_titles.push((RecordId::read(leaf.raw()).0, text.into()));
@@ -37,20 +38,25 @@ impl LogBuilder {
         }
     }
 
-    fn set_title(&mut self, session: Option<JsonStr<'_>>, source: TitleSource, text: &str) {
+    fn set_title(&mut self, session: Option<JsonStr<'_>>, source: TitleSource, text: &str, offset: u64) {
         let session = self.intern_text(session);
-        self.put_title(session, source, text.into());
+        self.put_title(TitleText {
+            session,
+            source,
+            text: text.into(),
+            offset,
+        });
     }
 
-    /// Replaces the title from this source. An empty one takes the title back.
-    fn put_title(&mut self, session: NameId, source: TitleSource, text: Box<str>) {
+    /// Replaces the title from the same source. An empty one takes the title back.
+    fn put_title(&mut self, title: TitleText) {
         let titles = &mut self.log.titles;
         match titles
             .iter_mut()
-            .find(|known| known.session == session && known.source == source)
+            .find(|known| known.session == title.session && known.source == title.source)
         {
-            Some(known) => known.text = text,
-            None => titles.push(TitleText { session, source, text }),
+            Some(known) => *known = title,
+            None => titles.push(title),
         }
     }
 
@@ -77,7 +83,12 @@ impl LogBuilder {
         let text = decode_start(head);
         let text = language::client_text::strip_context(&text);
         let text = first_chars(text.trim(), TITLE_CHARS).into();
-        self.log.titles.push(TitleText { session, source, text });
+        self.log.titles.push(TitleText {
+            session,
+            source,
+            text,
+            offset: 0,
+        });
     }
 
     /// Adds the titles and pull requests of the part that follows.
@@ -88,7 +99,7 @@ impl LogBuilder {
                 TitleSource::Prompt if !self.has_room_for(session, title.source, TITLE_PROMPTS) => {}
                 TitleSource::Command if !self.has_room_for(session, title.source, 1) => {}
                 TitleSource::Prompt | TitleSource::Command => self.log.titles.push(TitleText { session, ..title }),
-                source => self.put_title(session, source, title.text),
+                _ => self.put_title(TitleText { session, ..title }),
             }
         }
         self.log.pulls.extend(other.log.pulls.drain(..).map(|link| PullLink {
@@ -103,7 +114,12 @@ impl LogBuilder {
         for (leaf, text) in std::mem::take(&mut self.leaf_titles) {
             let record = self.log.records.iter().find(|record| record.id == leaf);
             if let Some(session) = record.map(|record| self.log.scope_of(record).session) {
-                self.put_title(session, TitleSource::Summary, text);
+                self.put_title(TitleText {
+                    session,
+                    source: TitleSource::Summary,
+                    text,
+                    offset: 0,
+                });
             }
         }
     }
