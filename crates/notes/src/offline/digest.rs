@@ -15,6 +15,7 @@ pub use facts::{
 
 use crate::conversation::Conversation;
 use crate::offline::earlier_summary::EarlierSummary;
+use crate::offline::gist::plan_heading;
 use crate::offline::model_sentences::{classify_sentence, strip_intent};
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
@@ -40,6 +41,9 @@ struct NameUse {
     score: f64,
     step: usize,
 }
+
+/// Bytes of an answer that several texts may make up.
+const LONGEST_ANSWER: usize = 6_000;
 
 /// Messages after which a use of a name counts half.
 const HALF_LIFE: f64 = 120.0;
@@ -92,6 +96,8 @@ pub struct Digest {
     why: String,
     last_answer: String,
     is_interrupted: bool,
+    /// Whether the user refused a call and has not said why.
+    has_silent_refusal: bool,
 }
 
 impl Digest {
@@ -169,6 +175,16 @@ impl Digest {
         {
             turn.is_retracted = true;
         }
+        if channel == PromptChannel::Message {
+            // Older clients write what the user says to a refusal as the next message.
+            if std::mem::take(&mut self.has_silent_refusal) {
+                self.refusals.explain(&text);
+            }
+            // A plan that the user approved in another session.
+            if ExtractionRules::built_in().is_plan(&text) {
+                self.plan_title = plan_heading(&text).unwrap_or_default();
+            }
+        }
         self.prompts.push(UserPrompt {
             is_correction,
             answered_question: question,
@@ -179,7 +195,8 @@ impl Digest {
             turn: self.turns.len(),
         });
         self.is_interrupted = false;
-        if channel != PromptChannel::Refusal {
+        // A refusal belongs to the work on the request before it; a shell command of the user asks for nothing.
+        if !matches!(channel, PromptChannel::Refusal | PromptChannel::Shell) {
             self.turns.push(DigestTurn {
                 prompt: Some(self.prompts.len() - 1),
                 time,
@@ -193,7 +210,10 @@ impl Digest {
     fn add_reply(&mut self, reply: &UserReply, time: Option<Time>) {
         let words = strip_control_codes(&reply.text).trim().to_owned();
         match reply.channel {
-            WordsChannel::Refusal if words.is_empty() => self.is_interrupted = true,
+            WordsChannel::Refusal if words.is_empty() => {
+                self.is_interrupted = true;
+                self.has_silent_refusal = true;
+            }
             WordsChannel::Refusal => {
                 self.refusals.explain(&words);
                 self.add_prompt(words, PromptChannel::Refusal, time);
@@ -207,6 +227,11 @@ impl Digest {
     /// Returns whether there is nothing to write about.
     pub fn is_empty(&self) -> bool {
         self.prompts.is_empty() && self.turns.is_empty() && self.earlier_summary.is_none()
+    }
+
+    /// Returns whether the user stopped the work and has said nothing since.
+    pub fn is_stopped(&self) -> bool {
+        self.is_interrupted
     }
 
     /// Notes what a prompt says about how to work, by the rules of memories.
@@ -234,6 +259,7 @@ impl Digest {
             match part {
                 MessagePart::Text(text) => self.add_model_text(text),
                 MessagePart::Call { id, name, input } => {
+                    self.is_interrupted = false;
                     self.current_turn().is_answered = false;
                     self.add_call(id, name, input);
                 }
@@ -273,9 +299,14 @@ impl Digest {
             let is_edge = |sign: char| sign.is_whitespace() || matches!(sign, '(' | ')' | '<' | '>' | '"' | '`');
             text.split(is_edge).for_each(|word| self.add_link(word));
         }
+        self.is_interrupted = false;
         self.last_answer.clone_from(&text);
         let turn = self.current_turn();
-        turn.answer = text;
+        // Without a call in between, such as after a notice of the client, the text goes on.
+        turn.answer = match turn.is_answered && turn.answer.len() + text.len() < LONGEST_ANSWER {
+            true => format!("{}\n\n{text}", turn.answer),
+            false => text,
+        };
         turn.is_answered = true;
     }
 

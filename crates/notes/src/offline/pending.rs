@@ -2,10 +2,10 @@
 //! failures, and what an earlier summary left open and nothing since has done.
 
 use crate::offline::compose::inline_quote;
-use crate::offline::digest::{Digest, TaskState};
-use crate::offline::lines::{MOST_FACTS, is_still_failing, refusal_lines};
+use crate::offline::digest::{Digest, DigestFailure, TaskItem, TaskState};
+use crate::offline::lines::{MOST_FACTS, changed_since, is_still_failing, refusal_lines};
 use crate::offline::prose::whole_sentences;
-use crate::offline::requests::{is_request, open_question};
+use crate::offline::requests::{is_request, open_question, quote_request, unanswered_request};
 use language::markdown::{escape_markdown, inline_code};
 use language::words::content_words;
 use std::collections::HashSet;
@@ -16,33 +16,42 @@ const STALE_PROMPTS: usize = 3;
 /// Returns the lines about what is open, the most important first.
 pub fn pending_lines(digest: &Digest) -> Vec<String> {
     let mut lines = refusal_lines(digest);
-    lines.extend(unanswered_line(digest));
+    lines.extend(unanswered_request(digest).map(|prompt| {
+        let label = unanswered_label(digest);
+        format!("- {label}: {}", quote_request(digest, prompt, 200))
+    }));
     lines.extend(task_lines(digest));
     if let Some(question) = open_question(digest) {
         lines.push(format!("- Waiting for an answer to {}", inline_quote(question, 300)));
     }
     let open = digest.failures.iter().rev();
     let open = open.filter(|failure| is_still_failing(digest, failure)).take(3);
-    lines.extend(open.map(|failure| {
-        let error = whole_sentences(&failure.error, 200);
-        format!(
-            "- Still failing: {} ({})",
-            inline_code(&failure.what),
-            escape_markdown(&error)
-        )
-    }));
+    lines.extend(open.map(|failure| open_failure_line(digest, failure)));
     lines.extend(earlier_lines(digest));
     lines
 }
 
-/// Returns the line about a request that has no answer yet; `None` if the last one is answered.
-fn unanswered_line(digest: &Digest) -> Option<String> {
-    let turn = digest.turns.last().filter(|turn| !turn.is_answered)?;
-    let prompt = &digest.prompts[turn.prompt?];
-    Some(format!(
-        "- Asked and not answered yet: {}",
-        inline_quote(&prompt.text, 500)
-    ))
+/// Returns how a request without an answer stands.
+pub fn unanswered_label(digest: &Digest) -> &'static str {
+    match digest.is_stopped() {
+        true => "Stopped by the user, who has said nothing since",
+        false => "Asked and not answered yet",
+    }
+}
+
+/// Formats a failure that nothing has closed. If files were changed since, it is not known whether it is still there.
+fn open_failure_line(digest: &Digest, failure: &DigestFailure) -> String {
+    let what = inline_code(&failure.what);
+    let error = escape_markdown(&whole_sentences(&failure.error, 200));
+    let changed = changed_since(digest, failure);
+    let files = changed.iter().rev().take(4).map(|path| inline_code(path));
+    match changed.is_empty() {
+        true => format!("- Still failing: {what} ({error})"),
+        false => format!(
+            "- Failed at its last run: {what} ({error}). Not run again since changes to {}",
+            files.collect::<Vec<_>>().join(", ")
+        ),
+    }
 }
 
 /// Returns the open tasks. A list that was not touched for some prompts may be out of date, and the line says so.
@@ -53,7 +62,7 @@ fn task_lines(digest: &Digest) -> Vec<String> {
         .filter(|prompt| prompt.step > digest.tasks_step && is_request(prompt));
     let stale = since.count();
     let open = digest.tasks.iter().filter(|task| task.state != TaskState::Done);
-    let line = |task: &crate::offline::digest::TaskItem| {
+    let line = |task: &TaskItem| {
         let text = escape_markdown(&whole_sentences(&task.text, 240));
         match (task.state, stale >= STALE_PROMPTS) {
             (TaskState::InProgress, false) => format!("- In progress: {text}"),

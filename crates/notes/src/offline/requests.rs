@@ -2,6 +2,7 @@
 
 use crate::offline::compose::inline_quote;
 use crate::offline::digest::{Digest, PromptChannel, TaskState, UserPrompt};
+use crate::offline::gist::{message_gist, quote_message};
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
 use crate::offline::state::refusals::RefusedCall;
@@ -25,7 +26,8 @@ pub fn session_title(digest: &Digest) -> String {
             .map(|earlier| first_words(earlier.section(1), &[]))
             .unwrap_or_default();
     };
-    let title = first_words(task_sentence(&prompt.text), &POLITE_WORDS);
+    let gist = message_gist(&prompt.text, 400);
+    let title = first_words(task_sentence(&gist), &POLITE_WORDS);
     let words = title.split_whitespace().count();
     if words >= 5 || !title.is_ascii() {
         return title;
@@ -171,14 +173,59 @@ pub fn states_task(prompt: &UserPrompt) -> bool {
     is_request(prompt) && !(is_short && words.all(goes_on))
 }
 
-/// Returns the last prompt that states a task, or the last prompt if none does.
+/// Returns the last prompt that states a task, also by agreeing to what the model proposed; the last prompt if none does.
 pub fn last_request(digest: &Digest) -> Option<&UserPrompt> {
+    const NO_TASK: [&str; 12] = [
+        "no", "nope", "nah", "not", "thanks", "thank", "great", "good", "perfect", "nice", "cool", "不用",
+    ];
+    let agrees = |prompt: &&UserPrompt| {
+        let first = prompt.text.split_whitespace().next().unwrap_or_default().to_lowercase();
+        is_short_answer(prompt) && !NO_TASK.contains(&first.trim_matches(|sign: char| !sign.is_alphanumeric()))
+    };
     digest
         .prompts
         .iter()
         .rev()
-        .find(|prompt| states_task(prompt))
+        .find(|prompt| states_task(prompt) || agrees(prompt))
         .or(digest.prompts.last())
+}
+
+/// Formats what was worked on last, and whether it was answered: not if the model asked something back.
+pub fn working_line(digest: &Digest, prompt: &UserPrompt, most: usize) -> String {
+    let is_done = digest.turns.last().is_some_and(|turn| turn.is_answered && !turn.is_retracted);
+    let end = match is_done && open_question(digest).is_none() {
+        true => ", answered",
+        false => "",
+    };
+    format!("- Working on: {}{end}", quote_request(digest, prompt, most))
+}
+
+/// Returns the words of the user that the model was working on at the end; `None` if it answered them.
+pub fn unanswered_request(digest: &Digest) -> Option<&UserPrompt> {
+    let turn = digest.turns.last().filter(|turn| !turn.is_answered)?;
+    let asked = &digest.prompts[turn.prompt?];
+    let said = digest.prompts.iter().rev();
+    let last = said.into_iter().find(|prompt| prompt.channel != PromptChannel::Shell)?;
+    Some(if last.step > asked.step { last } else { asked })
+}
+
+/// Quotes a prompt with what it refers to: the question or item that it answers, or the request whose work it interrupted.
+pub fn quote_request(digest: &Digest, prompt: &UserPrompt, most: usize) -> String {
+    let quote = quote_message(&prompt.text, most);
+    let interrupted = || {
+        let mut before = digest.prompts.iter().rev().filter(|other| other.step < prompt.step);
+        let request = before.find(|other| states_task(other))?;
+        Some(message_gist(&request.text, 160))
+    };
+    let about = match prompt.channel {
+        PromptChannel::Refusal => interrupted(),
+        PromptChannel::Message if is_short_answer(prompt) => prompt.answered_question.clone(),
+        _ => None,
+    };
+    match about {
+        Some(about) => format!("{quote} (to {})", inline_quote(&about, 240)),
+        None => quote,
+    }
 }
 
 /// Returns what a short prompt refers to in the last text of the model: the item of a list that it names, the last question,
@@ -226,20 +273,17 @@ pub fn open_question(digest: &Digest) -> Option<&str> {
 }
 
 /// Returns what comes next: the request without an answer, what the model announced or proposed at the end, or the open task;
-/// `None` if nothing is open.
+/// `None` if nothing is open, or the model waits for an answer.
 pub fn next_step(digest: &Digest) -> Option<String> {
-    if let Some(turn) = digest.turns.last().filter(|turn| !turn.is_answered)
-        && let Some(prompt) = turn.prompt
-    {
-        let prompt = &digest.prompts[prompt];
-        let about = match &prompt.answered_question {
-            Some(question) => format!(" (to {})", inline_quote(question, 200)),
-            None => String::new(),
+    if unanswered_request(digest).is_some() {
+        let step = match digest.is_stopped() {
+            true => "ask the user how to go on; they stopped the work",
+            false => "finish what the user asked last",
         };
-        return Some(format!(
-            "finish what the user asked: {}{about}",
-            inline_quote(&prompt.text, 300)
-        ));
+        return Some(step.to_owned());
+    }
+    if open_question(digest).is_some() {
+        return None;
     }
     let cues = [
         "next",

@@ -2,6 +2,7 @@
 
 use crate::offline::build_matcher;
 use aho_corasick::AhoCorasick;
+use crate::offline::state::intent::join_lines;
 use language::clean::strip_control_codes;
 use language::client_text;
 use language::shorten::to_one_line;
@@ -12,6 +13,7 @@ use std::sync::LazyLock;
 /// of the same command are equal.
 pub fn normalize_command(text: &str) -> String {
     let text = strip_control_codes(text);
+    let text = join_lines(&text);
     let mut text = text.trim();
     while let Some(rest) = text.strip_prefix("cd ") {
         let Some(end) = rest.find(['&', ';', '\n']) else { break };
@@ -132,8 +134,9 @@ pub fn key_error_lines(text: &str) -> String {
         .collect::<Vec<_>>();
     let mut best = (0..lines.len()).collect::<Vec<_>>();
     best.sort_by_key(|at| (std::cmp::Reverse(scores[*at]), *at));
+    best.retain(|at| scores[*at] > 0);
     best.truncate(3);
-    if best.iter().all(|at| scores[*at] == 0) {
+    if best.is_empty() {
         // No line has an error word: the error is mostly at the end.
         best = (lines.len().saturating_sub(2)..lines.len()).collect();
     }

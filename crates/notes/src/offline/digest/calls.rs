@@ -2,6 +2,7 @@
 
 use super::Digest;
 use super::facts::{ShellCommand, TaskItem, TaskState, TouchedFile, UserChoice};
+use crate::offline::gist::plan_heading;
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
 use crate::offline::shell::{normalize_command, tool_output};
@@ -203,7 +204,7 @@ impl Digest {
             },
             PendingKind::Change(change) => RefusedCall::Edit { path: change.path },
             PendingKind::Plan { plan } => RefusedCall::Plan {
-                title: plan_heading(&plan),
+                title: plan_title(&plan),
             },
             PendingKind::Other { what } if !what.is_empty() => RefusedCall::Other { what },
             // A refused question or read forbids nothing.
@@ -358,7 +359,7 @@ impl Digest {
 
     /// Records an approved plan. Plans before it, approved or refused, no longer count.
     fn approve_plan(&mut self, plan: &str) {
-        let title = plan_heading(plan);
+        let title = plan_title(plan);
         self.refusals.lift(|call| matches!(call, RefusedCall::Plan { .. }));
         self.choices.retain(|choice| !choice.question.starts_with("Plan: "));
         self.choices.push(UserChoice {
@@ -384,17 +385,9 @@ fn is_answer_by_status(intent: Option<&CommandIntent>, text: &str) -> bool {
 }
 
 /// Returns the heading of a plan, or its first line.
-fn plan_heading(plan: &str) -> String {
-    let lines = plan.lines().map(str::trim).filter(|line| !line.is_empty());
-    let heading = lines
-        .clone()
-        .find(|line| line.starts_with('#'))
-        .or(lines.clone().next());
-    let heading = heading.unwrap_or_default().trim_start_matches(['#', ' ']);
-    let bare = heading
-        .strip_prefix("Plan:")
-        .or(heading.strip_prefix("Implementation Plan:"));
-    to_one_line(bare.unwrap_or(heading).trim(), 160)
+fn plan_title(plan: &str) -> String {
+    let first = || plan.lines().map(str::trim).find(|line| !line.is_empty());
+    plan_heading(plan).unwrap_or_else(|| to_one_line(first().unwrap_or_default(), 160))
 }
 
 /// Returns the last paragraph of prose in the answer of a sub-agent: its result.

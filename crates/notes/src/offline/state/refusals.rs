@@ -39,7 +39,10 @@ pub struct RefusalList {
 impl RefusalList {
     /// Adds a refusal whose reason is not known yet.
     pub fn add(&mut self, call: RefusedCall) {
-        self.refusals.retain(|known| known.call != call);
+        // The next plan takes the place of the one before it.
+        let is_plan = |call: &RefusedCall| matches!(call, RefusedCall::Plan { .. });
+        self.refusals
+            .retain(|known| known.call != call && !(is_plan(&known.call) && is_plan(&call)));
         self.refusals.push(Refusal {
             call,
             words: String::new(),
@@ -93,5 +96,9 @@ mod tests {
         list.lift_command("make clean -j2");
         let standing = list.standing().map(|refusal| refusal.words.as_str());
         assert_eq!(standing.collect::<Vec<_>>(), ["not to main"]);
+        for title in ["One", "Two"] {
+            list.add(RefusedCall::Plan { title: title.to_owned() });
+        }
+        assert_eq!(list.standing().count(), 2);
     }
 }
