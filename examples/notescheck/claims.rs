@@ -115,7 +115,7 @@ fn claims_of_line(line: &str, add: &mut dyn FnMut(ClaimKind, &str)) {
     ]) {
         return add(ClaimKind::Pending, quote_after(line, ":").unwrap_or_default());
     }
-    if starts(&["The user corrected", "Corrected"]) {
+    if starts(&["The user corrected", "Corrected", "When refusing a call"]) {
         return add(ClaimKind::Corrected, quote_after(line, ":").unwrap_or_default());
     }
     if starts(&["Uncommitted", "Not committed"]) {
@@ -298,7 +298,10 @@ fn false_pending(claim: &Claim, facts: &SessionFacts) -> Option<String> {
         return Some("nobody asked for it".to_owned());
     };
     if claim.line.contains("Stopped by the user") {
-        let said_more = facts.words.iter().any(|(at, _)| facts.last_stop.is_none_or(|stop| *at > stop));
+        let said_more = facts
+            .words
+            .iter()
+            .any(|(at, _)| facts.last_stop.is_none_or(|stop| *at > stop));
         let went_on = facts.last_answer.max(facts.last_call) > facts.last_stop;
         return (said_more || went_on).then(|| "the session went on after it".to_owned());
     }
@@ -394,6 +397,10 @@ fn false_correction(claim: &Claim, facts: &SessionFacts) -> Option<String> {
                 false => "nobody said so".to_owned(),
             },
         );
+    }
+    // Words at a refusal may also ask or add something.
+    if claim.line.contains("When refusing a call") {
+        return None;
     }
     let low = format!("{} ", claim.about.to_lowercase());
     let objects = OBJECTIONS.iter().any(|word| low.contains(word));

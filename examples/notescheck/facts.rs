@@ -80,7 +80,8 @@ fn text_of(value: &Value) -> String {
 /// Returns the content of the first element of a name.
 fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
-    rest.split_once(&format!("</{name}>")).map(|(content, _)| content.trim())
+    rest.split_once(&format!("</{name}>"))
+        .map(|(content, _)| content.trim())
 }
 
 /// Returns whether a text in a person's name comes from the client.

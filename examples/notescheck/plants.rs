@@ -259,7 +259,11 @@ fn plant_uncommitted(session: &RawSession<'_>, lines: &mut Vec<(ClaimKind, Strin
     let edited = edited.collect::<Vec<_>>();
     if let Some((at, _)) = commits {
         let before = session.calls[..at].iter().filter(|call| edits(call)).map(path);
-        let is_later = |path: &String| session.calls[at..].iter().any(|call| path.as_str() == call.input["file_path"]);
+        let is_later = |path: &String| {
+            session.calls[at..]
+                .iter()
+                .any(|call| path.as_str() == call.input["file_path"])
+        };
         for path in before.filter(|path| !is_later(path)).take(2) {
             lines.push((ClaimKind::Uncommitted, format!("- Uncommitted: `{path}`")));
         }

@@ -31,6 +31,10 @@ pub fn message_gist(text: &str, most: usize) -> String {
             break;
         }
         let letters = letters_of(&sentence.text);
+        // Joined from lines with something else between them.
+        if !whole.contains(&letters) {
+            continue;
+        }
         let follows = whole.contains(&format!("{before}{letters}"));
         if !gist.is_empty() {
             gist.push_str(if follows { " " } else { " … " });
@@ -48,10 +52,7 @@ pub fn message_gist(text: &str, most: usize) -> String {
 
 /// Formats the gist of a message in quotation marks.
 pub fn quote_message(text: &str, most: usize) -> String {
-    format!(
-        "\"{}\"",
-        escape_markdown(&message_gist(text, most)).replace('"', "'")
-    )
+    format!("\"{}\"", escape_markdown(&message_gist(text, most)).replace('"', "'"))
 }
 
 /// Returns the heading of a plan without the word for it; `None` if the text has no heading.

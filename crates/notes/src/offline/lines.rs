@@ -43,7 +43,12 @@ pub fn workflow_commands(digest: &Digest) -> Vec<usize> {
             && (command.runs > 1 || is_check_command(&command.text) && length < 100)
     };
     let mut shown = (0..digest.commands.len()).filter(is_shown).collect::<Vec<_>>();
-    shown.sort_by_key(|at| (Reverse(digest.commands[*at].runs.min(4)), Reverse(digest.commands[*at].step)));
+    shown.sort_by_key(|at| {
+        (
+            Reverse(digest.commands[*at].runs.min(4)),
+            Reverse(digest.commands[*at].step),
+        )
+    });
     shown.truncate(MOST_FACTS + 4);
     shown.sort_unstable();
     shown
@@ -181,7 +186,10 @@ pub fn failures_worth_knowing(digest: &Digest) -> Vec<&DigestFailure> {
             || failure.fixed_at.is_none() && !is_read_only_command(&failure.what)
     };
     let mut shown = digest.failures.iter().filter(is_shown).collect::<Vec<_>>();
-    let count = shown.iter().filter(|failure| !is_still_failing(digest, failure)).count();
+    let count = shown
+        .iter()
+        .filter(|failure| !is_still_failing(digest, failure))
+        .count();
     let mut left_out = count.saturating_sub(MOST_FACTS);
     shown.retain(|failure| {
         let is_dropped = left_out > 0 && !is_still_failing(digest, failure);
@@ -199,6 +207,15 @@ pub fn corrections(digest: &Digest) -> Vec<&UserPrompt> {
     shown.filter(|prompt| prompt.channel != PromptChannel::Shell).collect()
 }
 
+/// Formats a correction, or what the user said to a call that they refused.
+pub fn correction_line(prompt: &UserPrompt, most: usize) -> String {
+    let label = match prompt.channel {
+        PromptChannel::Refusal => "When refusing a call, the user said",
+        _ => "The user corrected",
+    };
+    format!("- {label}: {}", quote_message(&prompt.text, most))
+}
+
 /// Returns whether a path that is relative to the working directory lies outside of it, or holds a plan of the client.
 pub fn is_outside(path: &str) -> bool {
     let bytes = path.as_bytes();
@@ -212,7 +229,13 @@ pub fn files_by_importance(digest: &Digest) -> Vec<usize> {
     order.sort_by_key(|at| {
         let file = &digest.files[*at];
         let is_inside = !is_outside(names::relative_path(&file.path, &digest.root));
-        (is_inside && file.changes > 0, is_inside, file.changes > 0, file.step, *at)
+        (
+            is_inside && file.changes > 0,
+            is_inside,
+            file.changes > 0,
+            file.step,
+            *at,
+        )
     });
     order
 }
@@ -250,8 +273,10 @@ pub fn ledger_lines(digest: &Digest) -> Vec<String> {
         lines.push(format!("- Branch: {}", inline_code(&ledger.branch)));
     }
     let shown = ledger.commits.len().saturating_sub(MOST_FACTS);
-    if shown > 0 {
-        lines.push(format!("- {shown} earlier commits"));
+    match shown {
+        0 => {}
+        1 => lines.push("- 1 earlier commit".to_owned()),
+        _ => lines.push(format!("- {shown} earlier commits")),
     }
     for commit in &ledger.commits[shown..] {
         let hash = match commit.hash.is_empty() {

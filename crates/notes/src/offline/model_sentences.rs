@@ -210,7 +210,9 @@ mod tests {
             Some("The parser reads both forms now.")
         );
         assert_eq!(
-            first_statement("## Result of the whole work\n\n- one item of a longer list\n\nBoth forms are read by now."),
+            first_statement(
+                "## Result of the whole work\n\n- one item of a longer list\n\nBoth forms are read by now."
+            ),
             Some("Both forms are read by now.")
         );
     }

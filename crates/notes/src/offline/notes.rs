@@ -4,7 +4,7 @@ use crate::offline::compose::{MUST_KEEP_WEIGHT, WeightedItem, block_quote, inlin
 use crate::offline::digest::{Digest, DigestTurn, SentenceKind};
 use crate::offline::gist::quote_message;
 use crate::offline::lines::{
-    MOST_FACTS, best_sentences, busiest_folders, choice_line, command_line, corrections, failure_line,
+    MOST_FACTS, best_sentences, busiest_folders, choice_line, command_line, correction_line, corrections, failure_line,
     failures_worth_knowing, file_line, files_by_importance, format_file_count, format_outcome, is_bookkeeping,
     is_still_failing, ledger_lines, refusal_lines, time_prefix, workflow_commands,
 };
@@ -126,7 +126,10 @@ impl NotesCollector<'_> {
             } else {
                 "- Said last:"
             };
-            self.add(15.0, format!("{label}\n{}", block_quote(&turn.answer, LAST_ANSWER_CHARS)));
+            self.add(
+                15.0,
+                format!("{label}\n{}", block_quote(&turn.answer, LAST_ANSWER_CHARS)),
+            );
         }
         if let Some(next) = next_step(digest) {
             self.add(18.5, format!("- Next: {next}"));
@@ -234,7 +237,7 @@ impl NotesCollector<'_> {
         for (at, prompt) in corrections.iter().enumerate() {
             self.add(
                 recency_weight(at, corrections.len()) + 3.0,
-                format!("- The user corrected: {}", quote_message(&prompt.text, 400)),
+                correction_line(prompt, 400),
             );
         }
         let failures = failures_worth_knowing(digest);
@@ -251,9 +254,12 @@ impl NotesCollector<'_> {
             self.add(4.0, format!("- Earlier: {text}"));
         }
         let folders = busiest_folders(digest).into_iter();
-        for (folder, files, changed) in folders.filter(|(_, _, changed)| *changed > 0).take(4) {
+        for (folder, files, changed) in folders.filter(|(_, _, changed)| *changed > 1).take(4) {
             let count = format_file_count(files);
-            self.add(6.0, format!("- {}: {count} in play, {changed} changed", inline_code(&folder)));
+            self.add(
+                6.0,
+                format!("- {}: {count} in play, {changed} changed", inline_code(&folder)),
+            );
         }
         self.add_sentences(SentenceKind::System, "- ");
     }
@@ -277,8 +283,9 @@ impl NotesCollector<'_> {
         let flaky = digest
             .commands
             .iter()
-            .filter(|command| command.failed > 1 && command.failed == command.runs);
-        for command in flaky.take(5) {
+            .filter(|command| command.failed > 1 && command.failed == command.runs)
+            .filter(|command| !command.is_closed && !is_bookkeeping(command) && command.text.len() < 120);
+        for command in flaky.take(3) {
             self.add(
                 3.0,
                 format!(
@@ -303,7 +310,12 @@ impl NotesCollector<'_> {
         // The last answer stands in the current state.
         let is_shown = |turn: &DigestTurn| turn.answer.chars().count() <= LAST_ANSWER_CHARS;
         let last = digest.turns.iter().rposition(|turn| !turn.answer.is_empty());
-        if last.is_some_and(|last| is_shown(&digest.turns[last]) && answered.last().is_some_and(|turn| std::ptr::eq(*turn, &digest.turns[last]))) {
+        if last.is_some_and(|last| {
+            is_shown(&digest.turns[last])
+                && answered
+                    .last()
+                    .is_some_and(|turn| std::ptr::eq(*turn, &digest.turns[last]))
+        }) {
             answered.pop();
         }
         answered.drain(..answered.len().saturating_sub(MOST_FACTS));
@@ -385,8 +397,15 @@ impl NotesCollector<'_> {
             let asked = turn.prompt.map_or("(before the first prompt)".into(), |prompt| {
                 quote_message(&digest.prompts[prompt].text, 100)
             });
-            if done.is_empty() {
-                done.push("no answer".into());
+            if done.is_empty() || turn.is_stopped {
+                done.push(
+                    if turn.is_stopped {
+                        "stopped by the user"
+                    } else {
+                        "no answer"
+                    }
+                    .into(),
+                );
             }
             self.add(
                 recency_weight(at, count),

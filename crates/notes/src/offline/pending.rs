@@ -76,7 +76,17 @@ fn task_lines(digest: &Digest) -> Vec<String> {
 /// Returns what an earlier summary left open: with the evidence if something since then did it.
 fn earlier_lines(digest: &Digest) -> Vec<String> {
     let mut lines = Vec::new();
-    for point in digest.earlier_points(7) {
+    let says_nothing = |point: &String| {
+        let low = point.trim_start_matches(['*', '_', '(']).to_lowercase();
+        ["none", "nothing", "no ", "n/a"]
+            .iter()
+            .any(|start| low.starts_with(start))
+    };
+    for point in digest
+        .earlier_points(7)
+        .into_iter()
+        .filter(|point| !says_nothing(point))
+    {
         let text = escape_markdown(&whole_sentences(&point, 240));
         match evidence_of(digest, &point) {
             Some(evidence) => lines.push(format!("- Done since the earlier summary: {text} ({evidence})")),

@@ -12,7 +12,7 @@ use language::shorten::to_one_line;
 /// Returns the title of a session: the one in the log, the heading of its plan, else a verb phrase of its first task, or the
 /// start of an earlier summary.
 pub fn session_title(digest: &Digest) -> String {
-    for title in [&digest.recorded_title, &digest.plan_title] {
+    for title in [&digest.recorded_title, &digest.plan_title, &digest.proposed_title] {
         if !title.is_empty() {
             return to_one_line(title, 100);
         }
@@ -41,9 +41,14 @@ pub fn session_title(digest: &Digest) -> String {
 }
 
 /// Words before the verb of a request.
-const POLITE_WORDS: [&str; 22] = [
+const POLITE_WORDS: [&str; 25] = [
     "please", "hi", "hello", "hey", "can", "could", "you", "would", "i", "want", "need", "to", "let's", "so", "we",
-    "ok", "okay", "now", "i'd", "like", "help", "me",
+    "ok", "okay", "now", "i'd", "like", "help", "me", "your", "with", "claude",
+];
+
+/// Words before which `we` is the subject of a statement and stays.
+const STATED_WORDS: [&str; 10] = [
+    "are", "is", "were", "should", "must", "have", "had", "get", "see", "don't",
 ];
 
 /// Starts of sentences that set a scene and ask for nothing.
@@ -77,9 +82,10 @@ fn task_sentence(text: &str) -> &str {
 }
 
 /// Words that a title does not end with.
-const NON_FINAL_WORDS: [&str; 24] = [
+const NON_FINAL_WORDS: [&str; 36] = [
     "which", "when", "so", "it", "we", "i", "in", "the", "of", "to", "and", "a", "an", "on", "at", "for", "with", "is",
-    "are", "that", "this", "from", "or", "by",
+    "are", "that", "this", "from", "or", "by", "should", "can", "could", "would", "will", "must", "not", "be", "have",
+    "do", "if", "…",
 ];
 
 /// Returns the first ten words of the first line of prose, without the skipped words at its start.
@@ -104,8 +110,16 @@ fn first_words(text: &str, skipped: &[&str]) -> String {
         skipped.contains(&bare.trim_matches(|sign: char| !sign.is_alphanumeric()))
             || !skipped.is_empty() && is_marker(word)
     };
+    let all = line.split_whitespace().collect::<Vec<_>>();
+    let is_stated = |at: usize| {
+        let next = all
+            .get(at + 1)
+            .is_some_and(|next| STATED_WORDS.contains(&next.to_lowercase().as_str()));
+        next && matches!(all[at].to_lowercase().as_str(), "we" | "i" | "you")
+    };
+    let start = (0..all.len()).find(|at| !is_skipped(&all[*at]) || is_stated(*at));
     let mut words = Vec::<&str>::new();
-    for word in line.split_whitespace().skip_while(is_skipped).map(short).take(10) {
+    for word in all[start.unwrap_or(0)..].iter().copied().map(short).take(10) {
         words.push(word);
         // One clause is enough if it has five words.
         if words.len() >= 5 && word.ends_with(['.', '?', '!', '。', ',', ';']) {
@@ -192,7 +206,10 @@ pub fn last_request(digest: &Digest) -> Option<&UserPrompt> {
 
 /// Formats what was worked on last, and whether it was answered: not if the model asked something back.
 pub fn working_line(digest: &Digest, prompt: &UserPrompt, most: usize) -> String {
-    let is_done = digest.turns.last().is_some_and(|turn| turn.is_answered && !turn.is_retracted);
+    let is_done = digest
+        .turns
+        .last()
+        .is_some_and(|turn| turn.is_answered && !turn.is_retracted);
     let end = match is_done && open_question(digest).is_none() {
         true => ", answered",
         false => "",
@@ -236,17 +253,19 @@ pub fn referred_text(answer: &str, prompt: &str) -> Option<String> {
     }
     let first = prompt.split_whitespace().next().unwrap_or_default();
     let first = first.trim_matches(|sign: char| !sign.is_alphanumeric()).to_lowercase();
-    let is_choice = prompt.split_whitespace().count() <= 4
+    let is_number = first.parse::<u32>().is_ok();
+    let is_choice = prompt.split_whitespace().count() <= if is_number { 10 } else { 4 }
         && (first.parse::<u32>().is_ok() || first.len() == 1 && first.bytes().all(|byte| byte.is_ascii_lowercase()));
     if is_choice {
         let is_item = |line: &&str| {
-            let line = line.trim_start_matches(['-', '*', '#', ' ', '(']).to_lowercase();
+            let line = line.trim_start_matches(['-', '*', '#', ' ', '(', '|']).to_lowercase();
             let line = line.strip_prefix("option ").unwrap_or(&line);
             line.strip_prefix(first.as_str())
-                .is_some_and(|rest| rest.starts_with(['.', ')', ':', '*']))
+                .is_some_and(|rest| rest.trim_start_matches(' ').starts_with(['.', ')', ':', '*', '|']))
         };
         if let Some(item) = answer.lines().rev().map(str::trim).find(is_item) {
-            return Some(whole_sentences(item.trim_start_matches(['-', '*', '#', ' ']), 240));
+            let item = item.trim_matches(['-', '*', '#', ' ', '|']).replace(" | ", ", ");
+            return Some(whole_sentences(&item, 240));
         }
     }
     let sentences = split_prose(answer);
@@ -286,8 +305,15 @@ pub fn next_step(digest: &Digest) -> Option<String> {
         return None;
     }
     let cues = [
-        "next",
-        "remaining",
+        "next step",
+        "next, ",
+        "next up",
+        "up next",
+        "next:",
+        "remaining work",
+        "remaining task",
+        "remaining step",
+        "left to do",
         "would you like",
         "shall i",
         "should i",
@@ -343,6 +369,11 @@ mod tests {
             Some("I can remove both.")
         );
         assert_eq!(referred_text("I removed both.", "now test it"), None);
+        let table = "| # | What |\n|---|---|\n| 1 | Faster start |\n| 2 | Smaller files |";
+        assert_eq!(
+            referred_text(table, "2 sounds like the one to do").as_deref(),
+            Some("2, Smaller files")
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Shell commands and what tools print: which command it is, whether it failed, and which lines say so.
 
 use crate::offline::build_matcher;
-use aho_corasick::AhoCorasick;
 use crate::offline::state::intent::join_lines;
+use aho_corasick::AhoCorasick;
 use language::clean::strip_control_codes;
 use language::client_text;
 use language::shorten::to_one_line;
@@ -134,7 +134,7 @@ pub fn key_error_lines(text: &str) -> String {
         .collect::<Vec<_>>();
     let mut best = (0..lines.len()).collect::<Vec<_>>();
     best.sort_by_key(|at| (std::cmp::Reverse(scores[*at]), *at));
-    best.retain(|at| scores[*at] > 0);
+    best.retain(|at| scores[*at] > 0 && !lines[..*at].contains(&lines[*at]));
     best.truncate(3);
     if best.is_empty() {
         // No line has an error word: the error is mostly at the end.

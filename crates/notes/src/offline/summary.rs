@@ -267,12 +267,15 @@ fn add_errors(collector: &mut SummaryCollector<'_>) {
     let count = corrections.len();
     for (at, prompt) in corrections.into_iter().enumerate() {
         let weight = 6.0 + 2.0 * (at + 1) as f64 / count as f64;
-        let text = format!("- The user corrected: {}", quote_message(&prompt.text, 240));
-        collector.add(3, weight, text);
+        collector.add(3, weight, lines::correction_line(prompt, 240));
     }
     let failures = lines::failures_worth_knowing(digest);
     for (at, failure) in failures.iter().enumerate() {
-        let open = if lines::is_still_failing(digest, failure) { 3.0 } else { 0.0 };
+        let open = if lines::is_still_failing(digest, failure) {
+            3.0
+        } else {
+            0.0
+        };
         let weight = 2.0 + open + 4.0 * (at + 1) as f64 / failures.len() as f64;
         collector.add(3, weight, lines::failure_line(digest, failure));
     }
@@ -392,10 +395,7 @@ fn add_completed_work(collector: &mut SummaryCollector<'_>) {
         collector.add(
             7,
             7.0,
-            format!(
-                "- {}: {answer}",
-                quote_message(&digest.prompts[prompt].text, 120)
-            ),
+            format!("- {}: {answer}", quote_message(&digest.prompts[prompt].text, 120)),
         );
     }
 }

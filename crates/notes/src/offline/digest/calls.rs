@@ -74,9 +74,12 @@ impl Digest {
                 PendingKind::Other { what: String::new() }
             }
             "AskUserQuestion" => PendingKind::Ask,
-            "ExitPlanMode" => PendingKind::Plan {
-                plan: text("plan").to_owned(),
-            },
+            "ExitPlanMode" => {
+                self.proposed_title = plan_title(text("plan"));
+                PendingKind::Plan {
+                    plan: text("plan").to_owned(),
+                }
+            }
             "Task" | "Agent" => PendingKind::Agent {
                 about: to_one_line(text("description"), 120),
             },

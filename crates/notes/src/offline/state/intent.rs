@@ -389,12 +389,27 @@ fn strip_wrappers(mut words: &[String]) -> &[String] {
         let wrapper = WRAPPERS
             .iter()
             .find(|(name, own)| name == first && (own.is_empty() || own.contains(&"*") || own.contains(&second)));
-        let Some((_, own)) = wrapper else { return words };
+        let Some((_, own)) = wrapper else {
+            return match is_unknown_wrapper(first, second) {
+                true => &words[1..],
+                false => words,
+            };
+        };
         words = &words[1 + usize::from(!own.is_empty())..];
         while words.first().is_some_and(|word| word.starts_with('-')) {
             words = &words[1..];
         }
     }
+}
+
+/// Returns whether a program that is not known runs another one, which is.
+fn is_unknown_wrapper(first: &str, second: &str) -> bool {
+    // Words of prose too: they may be arguments.
+    const AMBIGUOUS: [&str; 6] = ["go", "make", "just", "task", "swift", "mix"];
+    let is_known =
+        PROGRAMS_WITH_VERBS.contains(&first) || ANSWERING_PROGRAMS.contains(&first) || SIDE_PROGRAMS.contains(&first);
+    let is_bare = first.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    is_bare && !is_known && PROGRAMS_WITH_VERBS.contains(&second) && !AMBIGUOUS.contains(&second)
 }
 
 fn parse_part(words: &[String], folder: &str) -> Option<CommandIntent> {
@@ -500,6 +515,11 @@ mod tests {
             assert_eq!(intent.answers_by_status(), answers, "{command}");
         }
         assert_eq!(CommandIntent::parse("cd /w && ls"), None);
+        assert_eq!(
+            CommandIntent::parse("proxy bun run test"),
+            CommandIntent::parse("bun run test")
+        );
+        assert_ne!(CommandIntent::parse("which bun"), CommandIntent::parse("bun"));
         let lines = "make build && \\\n  make test";
         assert_eq!(CommandIntent::parse(lines), CommandIntent::parse("make test"));
         let compiles = CommandIntent::parse("go test -tags x -c ./a").expect("a command");

@@ -99,7 +99,12 @@ impl RepositoryLedger {
 
     /// Takes what `git status` printed: files that it does not list are as they were committed.
     fn read_status(&mut self, options: &[&str], output: &str, folder: &str) {
-        let Some(tree) = WorkingTree::parse(options, output) else {
+        let specs = options
+            .iter()
+            .filter(|option| !option.starts_with('-'))
+            .collect::<Vec<_>>();
+        let options = options.iter().filter(|option| option.starts_with('-')).copied();
+        let Some(tree) = WorkingTree::parse(&options.collect::<Vec<_>>(), output) else {
             return;
         };
         if !tree.branch.is_empty() {
@@ -112,7 +117,9 @@ impl RepositoryLedger {
                 || path.replace('\\', "/").to_lowercase().starts_with(folder.as_str())
         };
         let is_listed = |path: &String| tree.paths.iter().any(|listed| covers_path(listed, path));
-        self.changed.retain(|path| !is_here(path) || is_listed(path));
+        let is_asked = |path: &String| specs.is_empty() || specs.iter().any(|spec| covers_path(spec, path));
+        self.changed
+            .retain(|path| !is_here(path) || !is_asked(path) || is_listed(path));
     }
 
     fn stage(&mut self, paths: &[&str]) {

@@ -93,11 +93,17 @@ mod tests {
     fn both_forms_are_parsed_and_others_are_not() {
         let long = "On branch main\nChanges not staged for commit:\n  (use \"git add\")\n\tmodified:   src/a.rs\n\nUntracked files:\n  (use \"git add\")\n\tnew/\n\nno changes added to commit";
         let tree = WorkingTree::parse(&[], long).unwrap_or_default();
-        assert_eq!((tree.branch.as_str(), tree.paths), ("main", vec!["src/a.rs".into(), "new/".into()]));
+        assert_eq!(
+            (tree.branch.as_str(), tree.paths),
+            ("main", vec!["src/a.rs".into(), "new/".into()])
+        );
         let tree = WorkingTree::parse(&["-sb"], "## main...origin/main\n M a.rs\nR  b.rs -> c.rs").unwrap_or_default();
-        assert_eq!((tree.branch.as_str(), tree.paths), ("main", vec!["a.rs".into(), "c.rs".into()]));
+        assert_eq!(
+            (tree.branch.as_str(), tree.paths),
+            ("main", vec!["a.rs".into(), "c.rs".into()])
+        );
         for (options, output) in [
-            (&["-s", "src"][..], ""),
+            (&["--ignored"][..], ""),
             (&["--short"][..], "Modified: 3 files"),
             (&[][..], "main, ahead by 3"),
             (&[][..], "On branch main\nChanges not staged for commit:"),
