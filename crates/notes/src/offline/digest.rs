@@ -180,6 +180,7 @@ impl Digest {
             && let Some(turn) = self.turns.last_mut()
         {
             turn.is_retracted = true;
+            self.sentences.retain(|said| !turn.answer.contains(&said.text));
         }
         if channel == PromptChannel::Message {
             // Older clients write what the user says to a refusal as the next message.

@@ -7,7 +7,7 @@ use crate::offline::digest::{
 use crate::offline::gist::quote_message;
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
-use crate::offline::shell::{is_check_command, is_read_only_command};
+use crate::offline::shell::{is_check_command, is_read_only_command, is_usage_error};
 use crate::offline::state::FinalState;
 use crate::offline::state::refusals::{Refusal, RefusedCall};
 use language::markdown::{escape_markdown, inline_code};
@@ -22,13 +22,19 @@ pub fn is_still_failing(digest: &Digest, failure: &DigestFailure) -> bool {
     let fails = failure
         .command
         .is_some_and(|command| digest.commands[command].state() == Some(FinalState::Failed));
-    let since = digest
-        .turns
-        .len()
-        .checked_sub(3)
-        .and_then(|at| digest.turns.get(at)?.prompt);
-    let is_recent = since.is_none_or(|prompt| failure.step >= digest.prompts[prompt].step);
-    failure.fixed_at.is_none() && fails && is_recent && is_check_command(&failure.what)
+    let is_recent = failure.step >= recent_step(digest);
+    failure.fixed_at.is_none()
+        && fails
+        && is_recent
+        && is_check_command(&failure.what)
+        && !is_usage_error(&failure.error)
+}
+
+/// Returns the step with which the last three turns begin.
+pub fn recent_step(digest: &Digest) -> usize {
+    let first = digest.turns.len().checked_sub(3);
+    let prompt = first.and_then(|at| digest.turns.get(at)?.prompt);
+    prompt.map_or(0, |prompt| digest.prompts[prompt].step)
 }
 
 /// Returns the commands worth knowing, in the order of their first run: those that were run again, and checks.

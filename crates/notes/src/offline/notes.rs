@@ -1,19 +1,19 @@
 //! The ten sections of the notes, from a digest.
 
 use crate::offline::compose::{MUST_KEEP_WEIGHT, WeightedItem, block_quote, inline_quote};
-use crate::offline::digest::{Digest, DigestTurn, SentenceKind};
+use crate::offline::digest::{Digest, DigestTurn, SentenceKind, ShellCommand};
 use crate::offline::gist::quote_message;
 use crate::offline::lines::{
     MOST_FACTS, best_sentences, busiest_folders, choice_line, command_line, correction_line, corrections, failure_line,
     failures_worth_knowing, file_line, files_by_importance, format_file_count, format_outcome, is_bookkeeping,
-    is_still_failing, ledger_lines, refusal_lines, time_prefix, workflow_commands,
+    is_still_failing, ledger_lines, recent_step, refusal_lines, time_prefix, workflow_commands,
 };
 use crate::offline::model_sentences::first_statement;
 use crate::offline::names;
 use crate::offline::pending::pending_lines;
 use crate::offline::prose::whole_sentences;
 use crate::offline::requests::{
-    has_question, is_request, is_short_answer, last_request, next_step, session_title, working_line,
+    has_question, is_short_answer, last_request, next_step, session_title, states_task, working_line,
 };
 use crate::offline::shell::is_check_command;
 use crate::template::SectionPurpose;
@@ -105,10 +105,15 @@ impl NotesCollector<'_> {
         for (at, line) in ledger_lines(digest).into_iter().enumerate() {
             self.add(17.0 - at as f64 * 0.05, line);
         }
-        let ran = digest
-            .commands
-            .iter()
-            .filter(|command| command.runs > 0 && is_check_command(&command.text) && !is_bookkeeping(command));
+        let since = recent_step(digest);
+        let is_recent_check = |command: &&ShellCommand| {
+            command.runs > 0
+                && command.step >= since
+                && command.text.len() < 160
+                && is_check_command(&command.text)
+                && !is_bookkeeping(command)
+        };
+        let ran = digest.commands.iter().filter(is_recent_check);
         if let Some(command) = ran.max_by_key(|command| command.step) {
             let how = if command.is_failing { "failed" } else { "went through" };
             self.add(
@@ -152,7 +157,7 @@ impl NotesCollector<'_> {
         let requests = digest
             .prompts
             .iter()
-            .filter(|prompt| is_request(prompt))
+            .filter(|prompt| states_task(prompt))
             .collect::<Vec<_>>();
         for (at, prompt) in requests.iter().enumerate() {
             let weight = if at == 0 {
@@ -180,7 +185,7 @@ impl NotesCollector<'_> {
             self.add(
                 recency_weight(at, answers.len()),
                 format!(
-                    "- Decided: asked {}, the user said {}",
+                    "- Asked {}, the user said {}",
                     inline_quote(question, 200),
                     inline_quote(&prompt.text, 200)
                 ),

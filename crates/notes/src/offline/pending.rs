@@ -73,52 +73,64 @@ fn task_lines(digest: &Digest) -> Vec<String> {
     open.map(line).collect()
 }
 
-/// Returns what an earlier summary left open: with the evidence if something since then did it.
+/// Returns what an earlier summary left open: with the evidence if something since then did it. Open tasks are listed already.
 fn earlier_lines(digest: &Digest) -> Vec<String> {
-    let mut lines = Vec::new();
     let says_nothing = |point: &String| {
         let low = point.trim_start_matches(['*', '_', '(']).to_lowercase();
         ["none", "nothing", "no ", "n/a"]
             .iter()
             .any(|start| low.starts_with(start))
     };
+    let (mut open, mut done) = (Vec::new(), Vec::new());
     for point in digest
         .earlier_points(7)
         .into_iter()
         .filter(|point| !says_nothing(point))
     {
         let text = escape_markdown(&whole_sentences(&point, 240));
-        match evidence_of(digest, &point) {
-            Some(evidence) => lines.push(format!("- Done since the earlier summary: {text} ({evidence})")),
-            None => lines.push(format!(
+        match later_state(digest, &point) {
+            LaterState::Listed => {}
+            LaterState::Done(evidence) => done.push(format!("- Done since the earlier summary: {text} ({evidence})")),
+            LaterState::Unmatched => open.push(format!(
                 "- Open by an earlier summary, not matched with later work: {text}"
             )),
         }
     }
-    lines.truncate(MOST_FACTS);
-    lines
+    open.truncate(MOST_FACTS);
+    done.truncate(MOST_FACTS / 2);
+    open.extend(done);
+    open
 }
 
-/// Returns what shows that a point of an earlier summary was done since: a commit, a finished task or an approved plan that
-/// shares most of its words; `None` without such evidence.
-fn evidence_of(digest: &Digest, point: &str) -> Option<String> {
+/// How a point of an earlier summary stands now.
+enum LaterState {
+    /// It is an open task.
+    Listed,
+    /// It was done, by this evidence.
+    Done(String),
+    Unmatched,
+}
+
+/// Compares a point of an earlier summary with the task that shares most words with it, then with the commits since.
+fn later_state(digest: &Digest, point: &str) -> LaterState {
     let wanted = content_words(point).into_iter().collect::<HashSet<_>>();
-    let is_about = |text: &str| {
+    let shared = |text: &str| {
         let words = content_words(text).into_iter().collect::<HashSet<_>>();
         let shared = words.intersection(&wanted).count();
-        shared >= 3 && shared * 2 >= words.len().min(wanted.len())
+        (shared >= 3 && shared * 2 >= words.len().min(wanted.len())).then_some(shared)
     };
-    let commit = digest
-        .ledger
-        .commits
-        .iter()
-        .rev()
-        .find(|commit| is_about(&commit.subject));
-    if let Some(commit) = commit {
-        return Some(format!("commit {}", inline_code(&commit.hash)));
+    let tasks = digest.tasks.iter().filter_map(|task| Some((shared(&task.text)?, task)));
+    // The first of those that share as many words.
+    let nearest = tasks.rev().max_by_key(|(shared, _)| *shared);
+    match nearest {
+        Some((_, task)) if task.state != TaskState::Done => return LaterState::Listed,
+        Some(_) => return LaterState::Done("a task that was finished".to_owned()),
+        None => {}
     }
-    let mut finished = digest.tasks.iter().filter(|task| task.state == TaskState::Done);
-    finished
-        .find(|task| is_about(&task.text))
-        .map(|_| "a task that was finished".to_owned())
+    let mut commits = digest.ledger.commits.iter().rev();
+    match commits.find(|commit| shared(&commit.subject).is_some()) {
+        Some(commit) if commit.hash.is_empty() => LaterState::Done("committed".to_owned()),
+        Some(commit) => LaterState::Done(format!("commit {}", inline_code(&commit.hash))),
+        None => LaterState::Unmatched,
+    }
 }

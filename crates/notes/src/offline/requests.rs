@@ -170,10 +170,10 @@ pub fn has_question(text: &str) -> bool {
 }
 
 /// Words that go on with what is there and state no task of their own.
-const GOING_ON: [&str; 28] = [
+const GOING_ON: [&str; 30] = [
     "and", "both", "continue", "go", "on", "ahead", "proceed", "ok", "okay", "yes", "yeah", "yep", "sure", "please",
     "thanks", "thank", "you", "great", "good", "perfect", "nice", "cool", "done", "it", "do", "resume", "keep",
-    "going",
+    "going", "let's", "lets",
 ];
 
 /// Returns whether a prompt states a task, rather than answering, thanking or letting the model go on.
@@ -273,7 +273,9 @@ pub fn referred_text(answer: &str, prompt: &str) -> Option<String> {
     if let Some(question) = sentences.iter().rev().take(4).find(asks) {
         return Some(whole_sentences(question, 240));
     }
-    let agrees = ["yes", "proceed", "ok", "okay", "sure", "go", "both", "all", "do"].contains(&first.as_str());
+    let is_brief = prompt.split_whitespace().count() <= 8;
+    let agrees =
+        is_brief && ["yes", "proceed", "ok", "okay", "sure", "go", "both", "all", "do"].contains(&first.as_str());
     let last = sentences.last().filter(|_| agrees)?;
     Some(whole_sentences(last, 240))
 }

@@ -81,6 +81,51 @@ pub fn has_failure_marks(text: &str) -> bool {
     })
 }
 
+/// Returns whether an output counts no failures: tests of errors print errors and pass.
+pub fn counts_no_failure(text: &str) -> bool {
+    let mut is_clean = false;
+    for line in text.lines().rev().take(60) {
+        let words = line
+            .split(|sign: char| !sign.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty());
+        let words = words.collect::<Vec<_>>();
+        for pair in words.windows(2) {
+            let Ok(count) = pair[0].parse::<u32>() else { continue };
+            if pair[1].to_ascii_lowercase().starts_with("fail") {
+                if count > 0 {
+                    return false;
+                }
+                is_clean = true;
+            }
+        }
+    }
+    is_clean
+}
+
+/// Returns whether an error says that the command was wrong: nothing was tried, so nothing is broken.
+pub fn is_usage_error(error: &str) -> bool {
+    const CUES: [&str; 16] = [
+        "unrecognized subcommand",
+        "unknown command",
+        "unknown option",
+        "unknown flag",
+        "unrecognized option",
+        "unrecognized argument",
+        "unexpected argument",
+        "flag provided but not defined",
+        "command not found",
+        "is not recognized as",
+        "file or directory not found",
+        "can't open file",
+        "no matches found",
+        "usage: ",
+        "no tests ran",
+        "missing script",
+    ];
+    let low = error.to_lowercase();
+    CUES.iter().any(|cue| low.contains(cue))
+}
+
 /// Words of errors, and words of results that count something.
 const OUTPUT_CUES: [&[&str]; 2] = [
     &[
@@ -207,5 +252,15 @@ mod tests {
         assert_eq!(normalize_command("cd /w\ncargo test|head -5"), "cargo test");
         assert_eq!(normalize_command("python3 - <<'E'\nprint(1)\nE"), "python3 - …");
         assert_eq!(normalize_command("cargo build"), "cargo build");
+    }
+
+    #[test]
+    fn a_tally_tells_a_printed_error_from_a_failure() {
+        assert!(counts_no_failure(
+            "error: refused by the test server\n 12 pass\n 0 fail"
+        ));
+        assert!(!counts_no_failure("error: refused\n 11 passed; 1 failed"));
+        assert!(!counts_no_failure("error: refused"));
+        assert!(is_usage_error("error: unexpected argument '-x' found") && !is_usage_error("1 test failed"));
     }
 }

@@ -156,7 +156,7 @@ fn add_request(collector: &mut SummaryCollector<'_>) {
     let requests = digest
         .prompts
         .iter()
-        .filter(|prompt| requests::is_request(prompt))
+        .filter(|prompt| requests::states_task(prompt))
         .collect::<Vec<_>>();
     let count = requests.len();
     for (at, prompt) in requests.into_iter().enumerate() {

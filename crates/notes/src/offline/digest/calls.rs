@@ -5,7 +5,7 @@ use super::facts::{ShellCommand, TaskItem, TaskState, TouchedFile, UserChoice};
 use crate::offline::gist::plan_heading;
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
-use crate::offline::shell::{normalize_command, tool_output};
+use crate::offline::shell::{is_read_only_command, normalize_command, tool_output};
 use crate::offline::state::intent::CommandIntent;
 use crate::offline::state::refusals::RefusedCall;
 use language::shorten::to_one_line;
@@ -202,6 +202,8 @@ impl Digest {
     fn refuse(&mut self, kind: PendingKind) {
         self.withdraw(&kind);
         let call = match kind {
+            // Who stops a look at something forbids nothing.
+            PendingKind::Run { command, .. } if is_read_only_command(&self.commands[command].text) => return,
             PendingKind::Run { command, .. } => RefusedCall::Command {
                 text: self.commands[command].text.clone(),
             },
