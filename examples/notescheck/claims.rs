@@ -97,7 +97,8 @@ fn claims_of_line(line: &str, add: &mut dyn FnMut(ClaimKind, &str)) {
     if starts(&["Refused", "The user refused", "Do not"]) {
         return;
     }
-    if starts(&["Still failing", "Failing"]) || line.contains("Not fixed yet") {
+    let is_open = line.contains("Not fixed yet") || line.contains("Not run again since");
+    if starts(&["Still failing", "Failing", "Failed at its last run"]) || is_open {
         return add(ClaimKind::Failing, span);
     }
     for lead in ["In progress: ", "Not begun: ", "Pending: ", "Not done: ", "Open: "] {
@@ -107,19 +108,20 @@ fn claims_of_line(line: &str, add: &mut dyn FnMut(ClaimKind, &str)) {
     }
     if starts(&[
         "Asked and not answered",
+        "Stopped by the user",
         "Next: finish what the user asked",
         "Next: the task",
         "Next: answer",
     ]) {
         return add(ClaimKind::Pending, quote_after(line, ":").unwrap_or_default());
     }
-    if starts(&["The user corrected", "Corrected"]) {
+    if starts(&["The user corrected", "Corrected", "When refusing a call"]) {
         return add(ClaimKind::Corrected, quote_after(line, ":").unwrap_or_default());
     }
     if starts(&["Uncommitted", "Not committed"]) {
         return spans.iter().for_each(|path| add(ClaimKind::Uncommitted, path));
     }
-    let is_decision = starts(&["Decided", "Asked \""]);
+    let is_decision = starts(&["Decided", "Asked \"", "Not decided"]);
     if is_decision {
         let lead = [", the user said ", ": \""]
             .into_iter()
@@ -235,6 +237,10 @@ pub fn contradiction(claim: &Claim, facts: &SessionFacts) -> Option<String> {
 }
 
 fn false_run(claim: &Claim, facts: &SessionFacts) -> Option<String> {
+    // A secret in a command is masked in texts, so the command cannot be compared.
+    if claim.about.contains("[secret]") {
+        return None;
+    }
     let runs = runs_of(facts, &claim.about);
     if runs.is_empty() {
         let is_call = |(tool, about, ending): &&(String, String, Ending)| {
@@ -291,6 +297,14 @@ fn false_pending(claim: &Claim, facts: &SessionFacts) -> Option<String> {
     let Some((asked, _)) = facts.words.iter().rev().find(|(_, words)| is_said(words, &claim.about)) else {
         return Some("nobody asked for it".to_owned());
     };
+    if claim.line.contains("Stopped by the user") {
+        let said_more = facts
+            .words
+            .iter()
+            .any(|(at, _)| facts.last_stop.is_none_or(|stop| *at > stop));
+        let went_on = facts.last_answer.max(facts.last_call) > facts.last_stop;
+        return (said_more || went_on).then(|| "the session went on after it".to_owned());
+    }
     let is_answered = facts.last_answer.is_some_and(|answer| answer > *asked)
         && facts.last_answer.max(facts.last_call) == facts.last_answer;
     let is_last = facts.words.last().is_some_and(|(last, _)| last <= asked);
@@ -327,7 +341,7 @@ fn false_decision(claim: &Claim, facts: &SessionFacts) -> Option<String> {
 }
 
 /// Words of which a correction has at least one.
-const OBJECTIONS: [&str; 40] = [
+const OBJECTIONS: [&str; 45] = [
     "no ",
     "no,",
     "not ",
@@ -368,6 +382,11 @@ const OBJECTIONS: [&str; 40] = [
     "error",
     "use ",
     "keep",
+    "i mean",
+    "too ",
+    "nah",
+    "又",
+    "wanted",
 ];
 
 fn false_correction(claim: &Claim, facts: &SessionFacts) -> Option<String> {
@@ -378,6 +397,10 @@ fn false_correction(claim: &Claim, facts: &SessionFacts) -> Option<String> {
                 false => "nobody said so".to_owned(),
             },
         );
+    }
+    // Words at a refusal may also ask or add something.
+    if claim.line.contains("When refusing a call") {
+        return None;
     }
     let low = format!("{} ", claim.about.to_lowercase());
     let objects = OBJECTIONS.iter().any(|word| low.contains(word));

@@ -49,6 +49,8 @@ pub struct SessionFacts {
     /// Orders of the texts of the model after which no call follows.
     pub last_answer: Option<usize>,
     pub last_call: Option<usize>,
+    /// Order of the last refusal or interruption.
+    pub last_stop: Option<usize>,
     pub pushes: usize,
     order: usize,
     asked: HashMap<String, (String, Value)>,
@@ -73,6 +75,13 @@ fn text_of(value: &Value) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// Returns the content of the first element of a name.
+fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    rest.split_once(&format!("</{name}>"))
+        .map(|(content, _)| content.trim())
 }
 
 /// Returns whether a text in a person's name comes from the client.
@@ -135,9 +144,17 @@ impl SessionFacts {
     }
 
     fn add_words(&mut self, text: &str) {
+        if text.starts_with("[Request interrupted") {
+            self.last_stop = Some(self.order);
+        }
         match is_client_text(text) {
             true => self.client_words.push(text.to_owned()),
             false => self.words.push((self.order, text.to_owned())),
+        }
+        // A command that a person typed is wrapped by the client.
+        if let Some(name) = element(text, "command-name") {
+            let arguments = element(text, "command-args").unwrap_or_default();
+            self.words.push((self.order, format!("{name} {arguments}")));
         }
     }
 
@@ -233,6 +250,9 @@ impl SessionFacts {
             (false, true) => Ending::Failure,
             (false, false) => Ending::Success,
         };
+        if is_refused {
+            self.last_stop = Some(self.order);
+        }
         if is_refused && let Some((_, said)) = text.split_once("the user said:") {
             self.words.push((self.order, said.trim().to_owned()));
         }
@@ -276,7 +296,14 @@ impl SessionFacts {
     fn add_execution(&mut self, input: &Value, text: &str, ending: Ending) {
         let command = input["command"].as_str().unwrap_or_default().to_owned();
         let is_background = input["run_in_background"] == true || text.starts_with("Command running in background");
-        let ending = if is_background && ending == Ending::Success {
+        // The status of a filter says nothing about the program before it.
+        let is_filtered = ["| tail", "|tail", "| head", "| grep", "| sed", "| tee"]
+            .iter()
+            .any(|filter| command.contains(filter));
+        let says_failure = ["FAIL", "ERROR", "error:", "error[", "panic:", "Traceback"]
+            .iter()
+            .any(|word| text.contains(word));
+        let ending = if ending == Ending::Success && (is_background || is_filtered && says_failure) {
             Ending::Unknown
         } else {
             ending
@@ -291,10 +318,28 @@ impl SessionFacts {
         });
     }
 
+    fn add_staged(&mut self, command: &str) {
+        let adds = command.split("git add").skip(1).flat_map(|add| {
+            let words = add
+                .split_whitespace()
+                .take_while(|word| !matches!(*word, "&&" | "||" | "|" | ";"));
+            words.map(|word| word.trim_matches(['"', '\'', ';']).to_owned())
+        });
+        self.staged.extend(adds);
+    }
+
     /// Notes commits by what git printed: `[branch 1a2b3c4] subject`.
     fn read_git(&mut self, command: &str, output: &str) {
         if command.contains("git push") {
             self.pushes += 1;
+        }
+        if command.contains("git status") && output.contains("working tree clean") && !command.contains("cd ") {
+            self.committed.push((String::new(), self.order));
+        }
+        // Commits of scripts and of other branches do not cover what was edited here.
+        if !command.contains("git commit") && !command.contains("--continue") {
+            self.add_staged(command);
+            return;
         }
         let mut has_commit = false;
         for line in output.lines() {
@@ -307,13 +352,7 @@ impl SessionFacts {
                 has_commit = true;
             }
         }
-        let adds = command.split("git add").skip(1).flat_map(|add| {
-            let words = add
-                .split_whitespace()
-                .take_while(|word| !matches!(*word, "&&" | "||" | "|" | ";"));
-            words.map(|word| word.trim_matches(['"', '\'', ';']).to_owned())
-        });
-        self.staged.extend(adds);
+        self.add_staged(command);
         if !has_commit {
             return;
         }

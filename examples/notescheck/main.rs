@@ -3,14 +3,19 @@
 //!
 //! ```text
 //! cargo run --release --example notescheck -- NOTES_DIR LOGS [--show]
+//! cargo run --release --example notescheck -- --plants LOGS [--show]
 //! ```
 //!
 //! `NOTES_DIR` is what `backcast notes --out NOTES_DIR --summary` wrote. The logs are read from their format alone; nothing
 //! is shared with the code that writes notes. Prints the number of statements and of false ones by kind, over all texts and
 //! for both halves of the projects; `--show` prints every false statement with the reason.
+//!
+//! `--plants` tests the checker itself: it makes 50 false statements from the logs and counts those that are found; `--show`
+//! prints the others.
 
 mod claims;
 mod facts;
+mod plants;
 
 use anyhow::{Context, Result, bail};
 use claims::{CLAIM_KINDS, ClaimKind, tally_claims};
@@ -26,27 +31,20 @@ fn main() -> Result<()> {
     let is_shown = arguments.iter().any(|argument| argument == "--show");
     let paths = arguments.iter().filter(|argument| !argument.starts_with("--"));
     let paths = paths.map(PathBuf::from).collect::<Vec<_>>();
+    if arguments.iter().any(|argument| argument == "--plants") {
+        let [logs] = paths.as_slice() else {
+            bail!("usage: notescheck --plants LOGS [--show]");
+        };
+        return check_plants(&read_sessions(logs, |_| true)?, is_shown);
+    }
     let [notes, logs] = paths.as_slice() else {
         bail!("usage: notescheck NOTES_DIR LOGS [--show]");
     };
     let texts = texts_by_session(notes)?;
-    let mut records = BTreeMap::<String, (bool, Vec<Value>)>::new();
-    for log in files_below(logs)? {
-        for record in read_records(&log)? {
-            let session = record["sessionId"].as_str().unwrap_or_default().to_owned();
-            if texts.contains_key(&session) {
-                let entry = records
-                    .entry(session)
-                    .or_insert_with(|| (project_half(&log), Vec::new()));
-                entry.1.push(record);
-            }
-        }
-    }
+    let sessions = read_sessions(logs, |session| texts.contains_key(session))?;
     let mut sums = [Sums::default(), Sums::default()];
     let mut refused_as_run = 0;
-    for (session, (half, records)) in &mut records {
-        // A session may go on in another log. Both are in the order of time.
-        records.sort_by(|one, other| one["timestamp"].as_str().cmp(&other["timestamp"].as_str()));
+    for (session, (half, records)) in &sessions {
         let facts = SessionFacts::read(records.iter());
         let sum = &mut sums[usize::from(*half)];
         for (path, text) in &texts[session] {
@@ -71,6 +69,53 @@ fn main() -> Result<()> {
     print_sums("half B", &second);
     println!("refused calls reported as run: {refused_as_run}");
     Ok(())
+}
+
+/// Number of false statements that test the checker.
+const PLANTS: usize = 50;
+
+/// Makes false statements and prints how many of them the checker finds.
+fn check_plants(sessions: &BTreeMap<String, (bool, Vec<Value>)>, is_shown: bool) -> Result<()> {
+    let records = sessions.iter().map(|(session, (_, records))| (session, records));
+    let plants = plants::make_plants(records, PLANTS);
+    let mut by_kind = BTreeMap::<ClaimKind, (usize, usize)>::new();
+    for plant in &plants {
+        let facts = SessionFacts::read(sessions[&plant.session].1.iter());
+        let is_found = !tally_claims(&plant.line, &facts).false_claims.is_empty();
+        let counts = by_kind.entry(plant.kind).or_default();
+        counts.0 += 1;
+        counts.1 += usize::from(is_found);
+        if is_shown && !is_found {
+            println!("{}: {:?}\n    {}", plant.session, plant.kind, plant.line);
+        }
+    }
+    let found = by_kind.values().map(|(_, found)| found).sum::<usize>();
+    println!("{found} of {} planted statements found", plants.len());
+    for (kind, (count, found)) in by_kind {
+        println!("  {:<12} {found:>3} of {count:>3}", format!("{kind:?}").to_lowercase());
+    }
+    Ok(())
+}
+
+/// Returns the records of the wanted sessions in the order of time, because a session may go on in another log, and the half
+/// of the projects that it belongs to.
+fn read_sessions(logs: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, (bool, Vec<Value>)>> {
+    let mut sessions = BTreeMap::<String, (bool, Vec<Value>)>::new();
+    for log in files_below(logs)? {
+        for record in read_records(&log)? {
+            let session = record["sessionId"].as_str().unwrap_or_default().to_owned();
+            if is_wanted(&session) {
+                let entry = sessions
+                    .entry(session)
+                    .or_insert_with(|| (project_half(&log), Vec::new()));
+                entry.1.push(record);
+            }
+        }
+    }
+    for (_, records) in sessions.values_mut() {
+        records.sort_by(|one, other| one["timestamp"].as_str().cmp(&other["timestamp"].as_str()));
+    }
+    Ok(sessions)
 }
 
 /// Statements and false ones, over some texts.

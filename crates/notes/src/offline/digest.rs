@@ -15,6 +15,8 @@ pub use facts::{
 
 use crate::conversation::Conversation;
 use crate::offline::earlier_summary::EarlierSummary;
+use crate::offline::gist::plan_heading;
+use crate::offline::lines::is_still_failing;
 use crate::offline::model_sentences::{classify_sentence, strip_intent};
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
@@ -40,6 +42,12 @@ struct NameUse {
     score: f64,
     step: usize,
 }
+
+/// Links of a text up to which each is a result; more are a list of what others did.
+const MOST_LINKS: usize = 3;
+
+/// Bytes of an answer that several texts may make up.
+const LONGEST_ANSWER: usize = 6_000;
 
 /// Messages after which a use of a name counts half.
 const HALF_LIFE: f64 = 120.0;
@@ -70,6 +78,8 @@ pub struct Digest {
     pub recorded_title: String,
     /// The heading of the last plan that the user approved.
     pub plan_title: String,
+    /// The heading of the last plan that the model proposed.
+    pub proposed_title: String,
     /// A recorded summary of what came before the first message.
     pub earlier_summary: Option<EarlierSummary>,
     /// The last recorded summary after that. Its messages are known, but it may explain more than they do.
@@ -92,6 +102,8 @@ pub struct Digest {
     why: String,
     last_answer: String,
     is_interrupted: bool,
+    /// Whether the user refused a call and has not said why.
+    has_silent_refusal: bool,
 }
 
 impl Digest {
@@ -168,6 +180,17 @@ impl Digest {
             && let Some(turn) = self.turns.last_mut()
         {
             turn.is_retracted = true;
+            self.sentences.retain(|said| !turn.answer.contains(&said.text));
+        }
+        if channel == PromptChannel::Message {
+            // Older clients write what the user says to a refusal as the next message.
+            if std::mem::take(&mut self.has_silent_refusal) {
+                self.refusals.explain(&text);
+            }
+            // A plan that the user approved in another session.
+            if ExtractionRules::built_in().is_plan(&text) {
+                self.plan_title = plan_heading(&text).unwrap_or_default();
+            }
         }
         self.prompts.push(UserPrompt {
             is_correction,
@@ -178,8 +201,13 @@ impl Digest {
             time,
             turn: self.turns.len(),
         });
-        self.is_interrupted = false;
-        if channel != PromptChannel::Refusal {
+        if std::mem::take(&mut self.is_interrupted)
+            && let Some(turn) = self.turns.last_mut()
+        {
+            turn.is_stopped = true;
+        }
+        // A refusal belongs to the work on the request before it; a shell command of the user asks for nothing.
+        if !matches!(channel, PromptChannel::Refusal | PromptChannel::Shell) {
             self.turns.push(DigestTurn {
                 prompt: Some(self.prompts.len() - 1),
                 time,
@@ -193,7 +221,10 @@ impl Digest {
     fn add_reply(&mut self, reply: &UserReply, time: Option<Time>) {
         let words = strip_control_codes(&reply.text).trim().to_owned();
         match reply.channel {
-            WordsChannel::Refusal if words.is_empty() => self.is_interrupted = true,
+            WordsChannel::Refusal if words.is_empty() => {
+                self.is_interrupted = true;
+                self.has_silent_refusal = true;
+            }
             WordsChannel::Refusal => {
                 self.refusals.explain(&words);
                 self.add_prompt(words, PromptChannel::Refusal, time);
@@ -209,13 +240,18 @@ impl Digest {
         self.prompts.is_empty() && self.turns.is_empty() && self.earlier_summary.is_none()
     }
 
+    /// Returns whether the user stopped the work and has said nothing since.
+    pub fn is_stopped(&self) -> bool {
+        self.is_interrupted
+    }
+
     /// Notes what a prompt says about how to work, by the rules of memories.
     fn note_rules(&mut self, text: &str) {
         let message = Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.to_owned())]);
         let found = extract(std::slice::from_ref(&message), ExtractionRules::built_in());
         let feedback = found.candidates.into_iter();
         for candidate in feedback.filter(|candidate| candidate.kind == MemoryKind::Feedback) {
-            if !self.rules.contains(&candidate.hook) {
+            if is_general(&candidate.hook) && !self.rules.contains(&candidate.hook) {
                 self.rules.push(candidate.hook);
             }
         }
@@ -234,6 +270,7 @@ impl Digest {
             match part {
                 MessagePart::Text(text) => self.add_model_text(text),
                 MessagePart::Call { id, name, input } => {
+                    self.is_interrupted = false;
                     self.current_turn().is_answered = false;
                     self.add_call(id, name, input);
                 }
@@ -256,7 +293,7 @@ impl Digest {
             self.retract_last_answer();
         }
         for sentence in &sentences {
-            if let Some(kind) = classify_sentence(sentence) {
+            if let Some(kind) = classify_sentence(sentence).filter(|_| !takes_back(sentence)) {
                 self.sentences.push(ModelSentence {
                     text: (*sentence).to_owned(),
                     kind,
@@ -269,21 +306,29 @@ impl Digest {
             self.why = whole_sentences(&strip_intent(why), 220);
         }
         self.note_names(&text, 1.0);
-        if text.contains("https://") {
+        if (1..=MOST_LINKS).contains(&text.matches("https://").count()) {
             let is_edge = |sign: char| sign.is_whitespace() || matches!(sign, '(' | ')' | '<' | '>' | '"' | '`');
             text.split(is_edge).for_each(|word| self.add_link(word));
         }
+        self.is_interrupted = false;
         self.last_answer.clone_from(&text);
         let turn = self.current_turn();
-        turn.answer = text;
+        // Without a call in between, such as after a notice of the client, the text goes on.
+        turn.answer = match turn.is_answered && turn.answer.len() + text.len() < LONGEST_ANSWER {
+            true => format!("{}\n\n{text}", turn.answer),
+            false => text,
+        };
         turn.is_answered = true;
     }
 
     /// Marks the answer before the current turn as taken back.
     fn retract_last_answer(&mut self) {
-        if let Some(turn) = self.turns.iter_mut().rev().find(|turn| turn.is_answered) {
-            turn.is_retracted = true;
-        }
+        let Some(turn) = self.turns.iter_mut().rev().find(|turn| turn.is_answered) else {
+            return;
+        };
+        turn.is_retracted = true;
+        // What it explained there is taken back too.
+        self.sentences.retain(|said| !turn.answer.contains(&said.text));
     }
 
     fn add_link(&mut self, word: &str) {
@@ -335,7 +380,8 @@ impl Digest {
             .flat_map(|file| &file.symbols)
             .map(String::as_str)
             .collect::<Vec<_>>();
-        if let Some(failure) = self.failures.iter().rev().find(|failure| failure.fixed_at.is_none()) {
+        let mut failures = self.failures.iter().rev();
+        if let Some(failure) = failures.find(|failure| is_still_failing(self, failure)) {
             names::for_each_identifier(&failure.error, |name| wanted.push(name));
         }
         wanted.sort_unstable();
@@ -385,9 +431,41 @@ fn objects(text: &str) -> bool {
     text.len() < 600 && words.any(|word| OBJECTIONS.contains(&word))
 }
 
+/// Returns whether what the user wants holds beyond the task at hand: it says always, never, or what to avoid.
+fn is_general(rule: &str) -> bool {
+    const CUES: [&str; 22] = [
+        "always",
+        "never",
+        "don't",
+        "do not",
+        "prefer",
+        "every time",
+        "each time",
+        "whenever you",
+        "from now on",
+        "in general",
+        "make sure",
+        "remember",
+        "avoid",
+        "only ever",
+        "must",
+        "stop ",
+        "以后",
+        "不要",
+        "总是",
+        "必须",
+        "永远",
+        "别",
+    ];
+    let low = rule.to_lowercase().replace('\u{2019}', "'");
+    // What stands before the colon says when the rule applies.
+    let rule = low.split_once(": ").map_or(low.as_str(), |(_, rule)| rule);
+    CUES.iter().any(|cue| rule.contains(cue))
+}
+
 /// Returns whether a sentence of the model takes back what it said before.
 fn takes_back(sentence: &str) -> bool {
-    const CUES: [&str; 12] = [
+    const CUES: [&str; 14] = [
         "i was wrong",
         "i made a mistake",
         "my mistake",
@@ -399,6 +477,8 @@ fn takes_back(sentence: &str) -> bool {
         "correction:",
         "that was incorrect",
         "i need to correct",
+        "i need to walk back",
+        "correct myself",
         "我之前",
     ];
     let low = sentence.to_lowercase();

@@ -1,10 +1,13 @@
 //! Lines about files, commands, failures and choices, which notes and summaries share.
 
 use crate::offline::compose::inline_quote;
-use crate::offline::digest::{Digest, DigestFailure, SentenceKind, TouchedFile, UserChoice};
+use crate::offline::digest::{
+    Digest, DigestFailure, PromptChannel, SentenceKind, ShellCommand, TouchedFile, UserChoice, UserPrompt,
+};
+use crate::offline::gist::quote_message;
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
-use crate::offline::shell::{is_check_command, is_read_only_command};
+use crate::offline::shell::{is_check_command, is_read_only_command, is_usage_error};
 use crate::offline::state::FinalState;
 use crate::offline::state::refusals::{Refusal, RefusedCall};
 use language::markdown::{escape_markdown, inline_code};
@@ -19,13 +22,19 @@ pub fn is_still_failing(digest: &Digest, failure: &DigestFailure) -> bool {
     let fails = failure
         .command
         .is_some_and(|command| digest.commands[command].state() == Some(FinalState::Failed));
-    let since = digest
-        .turns
-        .len()
-        .checked_sub(3)
-        .and_then(|at| digest.turns.get(at)?.prompt);
-    let is_recent = since.is_none_or(|prompt| failure.step >= digest.prompts[prompt].step);
-    failure.fixed_at.is_none() && fails && is_recent && is_check_command(&failure.what)
+    let is_recent = failure.step >= recent_step(digest);
+    failure.fixed_at.is_none()
+        && fails
+        && is_recent
+        && is_check_command(&failure.what)
+        && !is_usage_error(&failure.error)
+}
+
+/// Returns the step with which the last three turns begin.
+pub fn recent_step(digest: &Digest) -> usize {
+    let first = digest.turns.len().checked_sub(3);
+    let prompt = first.and_then(|at| digest.turns.get(at)?.prompt);
+    prompt.map_or(0, |prompt| digest.prompts[prompt].step)
 }
 
 /// Returns the commands worth knowing, in the order of their first run: those that were run again, and checks.
@@ -35,10 +44,26 @@ pub fn workflow_commands(digest: &Digest) -> Vec<usize> {
         let length = command.text.chars().count();
         command.runs > 0
             && !is_read_only_command(&command.text)
-            && length < 160
+            && !is_bookkeeping(command)
+            && length < 120
             && (command.runs > 1 || is_check_command(&command.text) && length < 100)
     };
-    (0..digest.commands.len()).filter(is_shown).collect()
+    let mut shown = (0..digest.commands.len()).filter(is_shown).collect::<Vec<_>>();
+    shown.sort_by_key(|at| {
+        (
+            Reverse(digest.commands[*at].runs.min(4)),
+            Reverse(digest.commands[*at].step),
+        )
+    });
+    shown.truncate(MOST_FACTS + 4);
+    shown.sort_unstable();
+    shown
+}
+
+/// Returns whether a command is run for nothing but preparation, or for git: the ledger has what came of that.
+pub fn is_bookkeeping(command: &ShellCommand) -> bool {
+    let mut words = command.text.split_whitespace().take(2);
+    command.intent.is_none() || words.any(|word| matches!(word, "git" | "gh"))
 }
 
 /// Formats a command and how often it failed.
@@ -142,9 +167,83 @@ pub fn failure_line(digest: &Digest, failure: &DigestFailure) -> String {
             line.push_str(&format!(". {}", escape_markdown(&failure.cause)));
         }
     } else if is_still_failing(digest, failure) {
-        line.push_str(". Not fixed yet");
+        line.push_str(match changed_since(digest, failure).is_empty() {
+            true => ". Not fixed yet",
+            false => ". Not run again since files changed",
+        });
     }
     line
+}
+
+/// Returns the files that were changed after a failure, so that nobody knows whether it is still there; oldest first.
+pub fn changed_since<'d>(digest: &'d Digest, failure: &DigestFailure) -> Vec<&'d str> {
+    let is_later = |file: &&TouchedFile| file.changes > 0 && file.step > failure.step;
+    let mut files = digest.files.iter().filter(is_later).collect::<Vec<_>>();
+    files.sort_by_key(|file| file.step);
+    let paths = files.iter().map(|file| names::relative_path(&file.path, &digest.root));
+    paths.filter(|path| !is_outside(path)).collect()
+}
+
+/// Returns the failures worth knowing: open ones, and of the others those that say what went wrong; the last ones of many.
+pub fn failures_worth_knowing(digest: &Digest) -> Vec<&DigestFailure> {
+    let is_shown = |failure: &&DigestFailure| {
+        is_still_failing(digest, failure)
+            || failure.fixed_at.is_some() && (!failure.changed.is_empty() || failure.occurrences > 1)
+            || failure.fixed_at.is_none() && !is_read_only_command(&failure.what)
+    };
+    let mut shown = digest.failures.iter().filter(is_shown).collect::<Vec<_>>();
+    let count = shown
+        .iter()
+        .filter(|failure| !is_still_failing(digest, failure))
+        .count();
+    let mut left_out = count.saturating_sub(MOST_FACTS);
+    shown.retain(|failure| {
+        let is_dropped = left_out > 0 && !is_still_failing(digest, failure);
+        left_out -= usize::from(is_dropped);
+        !is_dropped
+    });
+    shown
+}
+
+/// Returns what the user corrected, oldest first: also what they said to a refused call that was replaced or allowed since.
+pub fn corrections(digest: &Digest) -> Vec<&UserPrompt> {
+    let stands = |words: &str| digest.refusals.standing().any(|refusal| refusal.words == words);
+    let is_shown = |prompt: &&UserPrompt| prompt.is_correction && !stands(&prompt.text);
+    let shown = digest.prompts.iter().filter(is_shown);
+    shown.filter(|prompt| prompt.channel != PromptChannel::Shell).collect()
+}
+
+/// Formats a correction, or what the user said to a call that they refused.
+pub fn correction_line(prompt: &UserPrompt, most: usize) -> String {
+    let label = match prompt.channel {
+        PromptChannel::Refusal => "When refusing a call, the user said",
+        _ => "The user corrected",
+    };
+    format!("- {label}: {}", quote_message(&prompt.text, most))
+}
+
+/// Returns whether a path that is relative to the working directory lies outside of it, or holds a plan of the client.
+pub fn is_outside(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    path.starts_with(['/', '~', '\\']) || bytes.get(1) == Some(&b':') || path.contains(".claude/plans/")
+}
+
+/// Returns the indexes of the files, the least important first: read, then changed, those outside of the working directory
+/// before the others.
+pub fn files_by_importance(digest: &Digest) -> Vec<usize> {
+    let mut order = (0..digest.files.len()).collect::<Vec<_>>();
+    order.sort_by_key(|at| {
+        let file = &digest.files[*at];
+        let is_inside = !is_outside(names::relative_path(&file.path, &digest.root));
+        (
+            is_inside && file.changes > 0,
+            is_inside,
+            file.changes > 0,
+            file.step,
+            *at,
+        )
+    });
+    order
 }
 
 /// Returns what the user refused and never allowed later, newest first.
@@ -159,11 +258,13 @@ pub fn refusal_lines(digest: &Digest) -> Vec<String> {
             RefusedCall::Plan { title } => format!("the plan {}", inline_quote(title, 160)),
             RefusedCall::Other { what } => inline_code(what),
         };
-        match refusal.words.is_empty() {
-            true => format!("- Refused by the user, not to be done again: {what}"),
-            false => format!(
+        let is_plan = matches!(refusal.call, RefusedCall::Plan { .. });
+        match (refusal.words.is_empty(), is_plan) {
+            (true, true) => format!("- Refused by the user: {what}. It is not approved"),
+            (true, false) => format!("- Refused by the user: {what}. Not to be done without asking"),
+            (false, _) => format!(
                 "- Refused by the user: {what}. They said {}",
-                inline_quote(&refusal.words, 400)
+                quote_message(&refusal.words, 400)
             ),
         }
     };
@@ -178,8 +279,10 @@ pub fn ledger_lines(digest: &Digest) -> Vec<String> {
         lines.push(format!("- Branch: {}", inline_code(&ledger.branch)));
     }
     let shown = ledger.commits.len().saturating_sub(MOST_FACTS);
-    if shown > 0 {
-        lines.push(format!("- {shown} earlier commits"));
+    match shown {
+        0 => {}
+        1 => lines.push("- 1 earlier commit".to_owned()),
+        _ => lines.push(format!("- {shown} earlier commits")),
     }
     for commit in &ledger.commits[shown..] {
         let hash = match commit.hash.is_empty() {
@@ -229,11 +332,13 @@ pub fn uncommitted_line(digest: &Digest) -> Option<String> {
 
 /// Formats a question and its answer.
 pub fn choice_line(choice: &UserChoice) -> String {
-    format!(
-        "- Decided: {}: {}",
-        escape_markdown(&choice.question),
-        inline_quote(&choice.answer, 300)
-    )
+    let question = escape_markdown(&choice.question);
+    let answer = inline_quote(&choice.answer, 300);
+    // Who answers with a question has not decided yet.
+    match choice.answer.trim_end().ends_with(['?', '？']) {
+        true => format!("- Not decided: {question}: the user asked back {answer}"),
+        false => format!("- Decided: {question}: {answer}"),
+    }
 }
 
 /// Returns the newest sentences of a kind in their order, each once.

@@ -7,6 +7,7 @@
 pub mod compose;
 pub mod digest;
 pub mod earlier_summary;
+pub mod gist;
 pub mod lines;
 pub mod model_sentences;
 pub mod names;
@@ -97,10 +98,17 @@ pub fn write_notes(digest: &Digest, current: &str, template: &NotesTemplate, lim
     let mut total = limits.total.saturating_sub(heads.iter().sum::<u64>());
     let room = heads.iter().map(|head| limits.section.saturating_sub(*head));
     let mut room = room.collect::<Vec<_>>();
+    // Most sections stay the same from one try to the next.
+    let mut masked = vec![(String::new(), String::new()); heads.len()];
     loop {
         let composed = compose(&items, &room, total);
-        let bodies = composed.bodies.iter().map(|body| secrets::mask(body));
-        let bodies = bodies.collect::<Vec<_>>();
+        for ((from, to), body) in std::iter::zip(&mut masked, composed.bodies) {
+            if *from != body {
+                *to = secrets::mask(&body);
+                *from = body;
+            }
+        }
+        let bodies = masked.iter().map(|(_, to)| to.clone()).collect::<Vec<_>>();
         let text = template.render(bodies.iter().map(String::as_str)) + &foreign;
         if tighten_sections(template, &bodies, limits, &kept, &mut room) {
             continue;

@@ -179,9 +179,17 @@ pub fn strip_intent(sentence: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Returns the first sentence of an answer with at least 25 characters, or the first of all; `None` without prose.
+/// Returns the first sentence of an answer with at least 25 characters, or the first of all; `None` without prose. Headings
+/// and items of lists count only if there is nothing else.
 pub fn first_statement(text: &str) -> Option<&str> {
+    let is_part = |sentence: &&str| {
+        let start = sentence.as_ptr() as usize - text.as_ptr() as usize;
+        let before = text[..start].rsplit('\n').next().unwrap_or_default();
+        !before.contains(['#', '-', '*', '•', '>']) && !before.contains(|sign: char| sign.is_ascii_digit())
+    };
     let all = split_prose(text);
+    let plain = all.iter().copied().filter(is_part).collect::<Vec<_>>();
+    let all = if plain.is_empty() { all } else { plain };
     all.iter()
         .find(|sentence| sentence.chars().count() >= 25 && !sentence.ends_with([':', '：']))
         .or(all.first())
@@ -200,6 +208,12 @@ mod tests {
         assert_eq!(
             first_statement("Done. The parser reads both forms now."),
             Some("The parser reads both forms now.")
+        );
+        assert_eq!(
+            first_statement(
+                "## Result of the whole work\n\n- one item of a longer list\n\nBoth forms are read by now."
+            ),
+            Some("Both forms are read by now.")
         );
     }
 }

@@ -1,20 +1,27 @@
 //! The ten sections of the notes, from a digest.
 
 use crate::offline::compose::{MUST_KEEP_WEIGHT, WeightedItem, block_quote, inline_quote};
-use crate::offline::digest::{Digest, PromptChannel, SentenceKind};
+use crate::offline::digest::{Digest, DigestTurn, SentenceKind, ShellCommand};
+use crate::offline::gist::quote_message;
 use crate::offline::lines::{
-    MOST_FACTS, best_sentences, busiest_folders, choice_line, command_line, failure_line, file_line, format_file_count,
-    format_outcome, is_still_failing, ledger_lines, refusal_lines, time_prefix, workflow_commands,
+    MOST_FACTS, best_sentences, busiest_folders, choice_line, command_line, correction_line, corrections, failure_line,
+    failures_worth_knowing, file_line, files_by_importance, format_file_count, format_outcome, is_bookkeeping,
+    is_still_failing, ledger_lines, recent_step, refusal_lines, time_prefix, workflow_commands,
 };
 use crate::offline::model_sentences::first_statement;
 use crate::offline::names;
 use crate::offline::pending::pending_lines;
 use crate::offline::prose::whole_sentences;
-use crate::offline::requests::{has_question, is_request, is_short_answer, last_request, next_step, session_title};
-use crate::offline::shell::{is_check_command, is_read_only_command};
+use crate::offline::requests::{
+    has_question, is_short_answer, last_request, next_step, session_title, states_task, working_line,
+};
+use crate::offline::shell::is_check_command;
 use crate::template::SectionPurpose;
 use language::markdown::{escape_markdown, inline_code};
 use language::shorten::to_one_line;
+
+/// Characters of the last answer in the current state.
+const LAST_ANSWER_CHARS: usize = 1_800;
 
 /// Returns the weight of a section: by it, the best items of every section come before the second best of any.
 fn section_weight(purpose: SectionPurpose) -> f64 {
@@ -85,12 +92,12 @@ impl NotesCollector<'_> {
     fn add_state(&mut self) {
         let digest = self.digest;
         if let Some(prompt) = last_request(digest) {
-            self.add(20.0, format!("- Working on: {}", inline_quote(&prompt.text, 400)));
+            self.add(20.0, working_line(digest, prompt, 400));
         }
         for (at, line) in pending_lines(digest).into_iter().enumerate() {
             self.add(19.0 - at as f64 * 0.1, line);
         }
-        let names = digest.names_at_stake(12);
+        let names = digest.names_at_stake(MOST_FACTS);
         if !names.is_empty() {
             let names = names.into_iter().map(inline_code).collect::<Vec<_>>();
             self.add(8.0, format!("- Names in the open changes: {}", names.join(", ")));
@@ -98,10 +105,15 @@ impl NotesCollector<'_> {
         for (at, line) in ledger_lines(digest).into_iter().enumerate() {
             self.add(17.0 - at as f64 * 0.05, line);
         }
-        let ran = digest
-            .commands
-            .iter()
-            .filter(|command| command.runs > 0 && !is_read_only_command(&command.text));
+        let since = recent_step(digest);
+        let is_recent_check = |command: &&ShellCommand| {
+            command.runs > 0
+                && command.step >= since
+                && command.text.len() < 160
+                && is_check_command(&command.text)
+                && !is_bookkeeping(command)
+        };
+        let ran = digest.commands.iter().filter(is_recent_check);
         if let Some(command) = ran.max_by_key(|command| command.step) {
             let how = if command.is_failing { "failed" } else { "went through" };
             self.add(
@@ -119,7 +131,10 @@ impl NotesCollector<'_> {
             } else {
                 "- Said last:"
             };
-            self.add(15.0, format!("{label}\n{}", block_quote(&turn.answer, 1_500)));
+            self.add(
+                15.0,
+                format!("{label}\n{}", block_quote(&turn.answer, LAST_ANSWER_CHARS)),
+            );
         }
         if let Some(next) = next_step(digest) {
             self.add(18.5, format!("- Next: {next}"));
@@ -142,7 +157,7 @@ impl NotesCollector<'_> {
         let requests = digest
             .prompts
             .iter()
-            .filter(|prompt| is_request(prompt))
+            .filter(|prompt| states_task(prompt))
             .collect::<Vec<_>>();
         for (at, prompt) in requests.iter().enumerate() {
             let weight = if at == 0 {
@@ -152,7 +167,7 @@ impl NotesCollector<'_> {
             };
             let text = match at {
                 0 => format!("- Asked first:\n{}", block_quote(&prompt.text, 1_600)),
-                _ => format!("- {}{}", time_prefix(prompt.time), inline_quote(&prompt.text, 320)),
+                _ => format!("- {}{}", time_prefix(prompt.time), quote_message(&prompt.text, 320)),
             };
             self.add(weight, text);
         }
@@ -170,7 +185,7 @@ impl NotesCollector<'_> {
             self.add(
                 recency_weight(at, answers.len()),
                 format!(
-                    "- Decided: asked {}, the user said {}",
+                    "- Asked {}, the user said {}",
                     inline_quote(question, 200),
                     inline_quote(&prompt.text, 200)
                 ),
@@ -196,8 +211,7 @@ impl NotesCollector<'_> {
         if !digest.root.is_empty() && !digest.files.is_empty() {
             self.add(15.0, format!("Paths are relative to {}.", inline_code(&digest.root)));
         }
-        let mut order = (0..digest.files.len()).collect::<Vec<_>>();
-        order.sort_by_key(|at| (digest.files[*at].changes > 0, digest.files[*at].step, *at));
+        let order = files_by_importance(digest);
         let count = order.len();
         let weights = order
             .iter()
@@ -224,42 +238,33 @@ impl NotesCollector<'_> {
         for (at, line) in refusal_lines(digest).into_iter().enumerate() {
             self.add(19.0 - at as f64 * 0.1, line);
         }
-        let corrections = digest
-            .prompts
-            .iter()
-            .filter(|prompt| prompt.is_correction && prompt.channel != PromptChannel::Refusal)
-            .collect::<Vec<_>>();
+        let corrections = corrections(digest);
         for (at, prompt) in corrections.iter().enumerate() {
             self.add(
                 recency_weight(at, corrections.len()) + 3.0,
-                format!("- The user corrected: {}", inline_quote(&prompt.text, 500)),
+                correction_line(prompt, 400),
             );
         }
-        let count = digest.failures.len();
-        for (at, failure) in digest.failures.iter().enumerate() {
-            let is_trivial =
-                failure.fixed_at.is_none() && !is_still_failing(digest, failure) || is_read_only_command(&failure.what);
-            let weight = recency_weight(at, count) - if is_trivial { 4.0 } else { 0.0 }
-                + if is_still_failing(digest, failure) { 5.0 } else { 0.0 };
-            self.add(weight, failure_line(digest, failure));
+        let failures = failures_worth_knowing(digest);
+        for (at, failure) in failures.iter().enumerate() {
+            let open = if is_still_failing(digest, failure) { 5.0 } else { 0.0 };
+            self.add(recency_weight(at, failures.len()) + open, failure_line(digest, failure));
         }
     }
 
     fn add_system(&mut self) {
         let digest = self.digest;
         for point in digest.earlier_points(2).into_iter().take(MOST_FACTS) {
-            self.add(4.0, format!("- {}", escape_markdown(&whole_sentences(&point, 300))));
+            let text = escape_markdown(&whole_sentences(&point, 300));
+            self.add(4.0, format!("- Earlier: {text}"));
         }
-        for (folder, files, changed) in busiest_folders(digest).into_iter().take(MOST_FACTS) {
-            let text = match changed {
-                0 => format!("- {}: {} read", inline_code(&folder), format_file_count(files)),
-                _ => format!(
-                    "- {}: {} in play, {changed} changed",
-                    inline_code(&folder),
-                    format_file_count(files)
-                ),
-            };
-            self.add(6.0, text);
+        let folders = busiest_folders(digest).into_iter();
+        for (folder, files, changed) in folders.filter(|(_, _, changed)| *changed > 1).take(4) {
+            let count = format_file_count(files);
+            self.add(
+                6.0,
+                format!("- {}: {count} in play, {changed} changed", inline_code(&folder)),
+            );
         }
         self.add_sentences(SentenceKind::System, "- ");
     }
@@ -273,7 +278,8 @@ impl NotesCollector<'_> {
             );
         }
         for point in digest.earlier_points(5).into_iter().take(MOST_FACTS) {
-            self.add(5.0, format!("- {}", escape_markdown(&whole_sentences(&point, 300))));
+            let text = escape_markdown(&whole_sentences(&point, 300));
+            self.add(5.0, format!("- Earlier: {text}"));
         }
         self.add_sentences(SentenceKind::Cause, "- ");
         if digest.edit_slips > 1 {
@@ -282,8 +288,9 @@ impl NotesCollector<'_> {
         let flaky = digest
             .commands
             .iter()
-            .filter(|command| command.failed > 1 && command.failed == command.runs);
-        for command in flaky.take(5) {
+            .filter(|command| command.failed > 1 && command.failed == command.runs)
+            .filter(|command| !command.is_closed && !is_bookkeeping(command) && command.text.len() < 120);
+        for command in flaky.take(3) {
             self.add(
                 3.0,
                 format!(
@@ -305,6 +312,17 @@ impl NotesCollector<'_> {
             .iter()
             .filter(|turn| turn.is_answered && !turn.is_retracted && turn.answer.chars().count() > 80);
         let mut answered = answered.collect::<Vec<_>>();
+        // The last answer stands in the current state.
+        let is_shown = |turn: &DigestTurn| turn.answer.chars().count() <= LAST_ANSWER_CHARS;
+        let last = digest.turns.iter().rposition(|turn| !turn.answer.is_empty());
+        if last.is_some_and(|last| {
+            is_shown(&digest.turns[last])
+                && answered
+                    .last()
+                    .is_some_and(|turn| std::ptr::eq(*turn, &digest.turns[last]))
+        }) {
+            answered.pop();
+        }
         answered.drain(..answered.len().saturating_sub(MOST_FACTS));
         let count = answered.len();
         for (at, turn) in answered.into_iter().enumerate() {
@@ -320,14 +338,15 @@ impl NotesCollector<'_> {
                 500
             };
             let question = asked
-                .map(|prompt| format!("- To {}:\n", inline_quote(&prompt.text, 120)))
+                .map(|prompt| format!("- To {}:\n", quote_message(&prompt.text, 120)))
                 .unwrap_or_default();
             self.add(weight, format!("{question}{}", block_quote(&turn.answer, most)));
         }
         let tallies = digest
             .commands
             .iter()
-            .filter(|command| !command.outcome.is_empty() && !command.is_failing && is_check_command(&command.text));
+            .filter(|command| !command.outcome.is_empty() && !command.is_failing && is_check_command(&command.text))
+            .filter(|command| !is_bookkeeping(command));
         let mut tallies = tallies.collect::<Vec<_>>();
         tallies.sort_by_key(|command| std::cmp::Reverse(command.step));
         for (at, command) in tallies.into_iter().take(6).enumerate() {
@@ -381,10 +400,17 @@ impl NotesCollector<'_> {
                 done.push(format!("answered {}", inline_quote(first, 140)));
             }
             let asked = turn.prompt.map_or("(before the first prompt)".into(), |prompt| {
-                inline_quote(&digest.prompts[prompt].text, 100)
+                quote_message(&digest.prompts[prompt].text, 100)
             });
-            if done.is_empty() {
-                done.push("no answer".into());
+            if done.is_empty() || turn.is_stopped {
+                done.push(
+                    if turn.is_stopped {
+                        "stopped by the user"
+                    } else {
+                        "no answer"
+                    }
+                    .into(),
+                );
             }
             self.add(
                 recency_weight(at, count),

@@ -2,6 +2,7 @@
 
 use crate::offline::compose::inline_quote;
 use crate::offline::digest::{Digest, PromptChannel, TaskState, UserPrompt};
+use crate::offline::gist::{message_gist, quote_message};
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
 use crate::offline::state::refusals::RefusedCall;
@@ -11,7 +12,7 @@ use language::shorten::to_one_line;
 /// Returns the title of a session: the one in the log, the heading of its plan, else a verb phrase of its first task, or the
 /// start of an earlier summary.
 pub fn session_title(digest: &Digest) -> String {
-    for title in [&digest.recorded_title, &digest.plan_title] {
+    for title in [&digest.recorded_title, &digest.plan_title, &digest.proposed_title] {
         if !title.is_empty() {
             return to_one_line(title, 100);
         }
@@ -25,7 +26,8 @@ pub fn session_title(digest: &Digest) -> String {
             .map(|earlier| first_words(earlier.section(1), &[]))
             .unwrap_or_default();
     };
-    let title = first_words(task_sentence(&prompt.text), &POLITE_WORDS);
+    let gist = message_gist(&prompt.text, 400);
+    let title = first_words(task_sentence(&gist), &POLITE_WORDS);
     let words = title.split_whitespace().count();
     if words >= 5 || !title.is_ascii() {
         return title;
@@ -39,9 +41,14 @@ pub fn session_title(digest: &Digest) -> String {
 }
 
 /// Words before the verb of a request.
-const POLITE_WORDS: [&str; 22] = [
+const POLITE_WORDS: [&str; 25] = [
     "please", "hi", "hello", "hey", "can", "could", "you", "would", "i", "want", "need", "to", "let's", "so", "we",
-    "ok", "okay", "now", "i'd", "like", "help", "me",
+    "ok", "okay", "now", "i'd", "like", "help", "me", "your", "with", "claude",
+];
+
+/// Words before which `we` is the subject of a statement and stays.
+const STATED_WORDS: [&str; 10] = [
+    "are", "is", "were", "should", "must", "have", "had", "get", "see", "don't",
 ];
 
 /// Starts of sentences that set a scene and ask for nothing.
@@ -75,9 +82,10 @@ fn task_sentence(text: &str) -> &str {
 }
 
 /// Words that a title does not end with.
-const NON_FINAL_WORDS: [&str; 24] = [
+const NON_FINAL_WORDS: [&str; 36] = [
     "which", "when", "so", "it", "we", "i", "in", "the", "of", "to", "and", "a", "an", "on", "at", "for", "with", "is",
-    "are", "that", "this", "from", "or", "by",
+    "are", "that", "this", "from", "or", "by", "should", "can", "could", "would", "will", "must", "not", "be", "have",
+    "do", "if", "…",
 ];
 
 /// Returns the first ten words of the first line of prose, without the skipped words at its start.
@@ -102,8 +110,16 @@ fn first_words(text: &str, skipped: &[&str]) -> String {
         skipped.contains(&bare.trim_matches(|sign: char| !sign.is_alphanumeric()))
             || !skipped.is_empty() && is_marker(word)
     };
+    let all = line.split_whitespace().collect::<Vec<_>>();
+    let is_stated = |at: usize| {
+        let next = all
+            .get(at + 1)
+            .is_some_and(|next| STATED_WORDS.contains(&next.to_lowercase().as_str()));
+        next && matches!(all[at].to_lowercase().as_str(), "we" | "i" | "you")
+    };
+    let start = (0..all.len()).find(|at| !is_skipped(&all[*at]) || is_stated(*at));
     let mut words = Vec::<&str>::new();
-    for word in line.split_whitespace().skip_while(is_skipped).map(short).take(10) {
+    for word in all[start.unwrap_or(0)..].iter().copied().map(short).take(10) {
         words.push(word);
         // One clause is enough if it has five words.
         if words.len() >= 5 && word.ends_with(['.', '?', '!', '。', ',', ';']) {
@@ -154,10 +170,10 @@ pub fn has_question(text: &str) -> bool {
 }
 
 /// Words that go on with what is there and state no task of their own.
-const GOING_ON: [&str; 28] = [
+const GOING_ON: [&str; 30] = [
     "and", "both", "continue", "go", "on", "ahead", "proceed", "ok", "okay", "yes", "yeah", "yep", "sure", "please",
     "thanks", "thank", "you", "great", "good", "perfect", "nice", "cool", "done", "it", "do", "resume", "keep",
-    "going",
+    "going", "let's", "lets",
 ];
 
 /// Returns whether a prompt states a task, rather than answering, thanking or letting the model go on.
@@ -171,14 +187,62 @@ pub fn states_task(prompt: &UserPrompt) -> bool {
     is_request(prompt) && !(is_short && words.all(goes_on))
 }
 
-/// Returns the last prompt that states a task, or the last prompt if none does.
+/// Returns the last prompt that states a task, also by agreeing to what the model proposed; the last prompt if none does.
 pub fn last_request(digest: &Digest) -> Option<&UserPrompt> {
+    const NO_TASK: [&str; 12] = [
+        "no", "nope", "nah", "not", "thanks", "thank", "great", "good", "perfect", "nice", "cool", "不用",
+    ];
+    let agrees = |prompt: &&UserPrompt| {
+        let first = prompt.text.split_whitespace().next().unwrap_or_default().to_lowercase();
+        is_short_answer(prompt) && !NO_TASK.contains(&first.trim_matches(|sign: char| !sign.is_alphanumeric()))
+    };
     digest
         .prompts
         .iter()
         .rev()
-        .find(|prompt| states_task(prompt))
+        .find(|prompt| states_task(prompt) || agrees(prompt))
         .or(digest.prompts.last())
+}
+
+/// Formats what was worked on last, and whether it was answered: not if the model asked something back.
+pub fn working_line(digest: &Digest, prompt: &UserPrompt, most: usize) -> String {
+    let is_done = digest
+        .turns
+        .last()
+        .is_some_and(|turn| turn.is_answered && !turn.is_retracted);
+    let end = match is_done && open_question(digest).is_none() {
+        true => ", answered",
+        false => "",
+    };
+    format!("- Working on: {}{end}", quote_request(digest, prompt, most))
+}
+
+/// Returns the words of the user that the model was working on at the end; `None` if it answered them.
+pub fn unanswered_request(digest: &Digest) -> Option<&UserPrompt> {
+    let turn = digest.turns.last().filter(|turn| !turn.is_answered)?;
+    let asked = &digest.prompts[turn.prompt?];
+    let said = digest.prompts.iter().rev();
+    let last = said.into_iter().find(|prompt| prompt.channel != PromptChannel::Shell)?;
+    Some(if last.step > asked.step { last } else { asked })
+}
+
+/// Quotes a prompt with what it refers to: the question or item that it answers, or the request whose work it interrupted.
+pub fn quote_request(digest: &Digest, prompt: &UserPrompt, most: usize) -> String {
+    let quote = quote_message(&prompt.text, most);
+    let interrupted = || {
+        let mut before = digest.prompts.iter().rev().filter(|other| other.step < prompt.step);
+        let request = before.find(|other| states_task(other))?;
+        Some(message_gist(&request.text, 160))
+    };
+    let about = match prompt.channel {
+        PromptChannel::Refusal => interrupted(),
+        PromptChannel::Message if is_short_answer(prompt) => prompt.answered_question.clone(),
+        _ => None,
+    };
+    match about {
+        Some(about) => format!("{quote} (to {})", inline_quote(&about, 240)),
+        None => quote,
+    }
 }
 
 /// Returns what a short prompt refers to in the last text of the model: the item of a list that it names, the last question,
@@ -189,17 +253,19 @@ pub fn referred_text(answer: &str, prompt: &str) -> Option<String> {
     }
     let first = prompt.split_whitespace().next().unwrap_or_default();
     let first = first.trim_matches(|sign: char| !sign.is_alphanumeric()).to_lowercase();
-    let is_choice = prompt.split_whitespace().count() <= 4
+    let is_number = first.parse::<u32>().is_ok();
+    let is_choice = prompt.split_whitespace().count() <= if is_number { 10 } else { 4 }
         && (first.parse::<u32>().is_ok() || first.len() == 1 && first.bytes().all(|byte| byte.is_ascii_lowercase()));
     if is_choice {
         let is_item = |line: &&str| {
-            let line = line.trim_start_matches(['-', '*', '#', ' ', '(']).to_lowercase();
+            let line = line.trim_start_matches(['-', '*', '#', ' ', '(', '|']).to_lowercase();
             let line = line.strip_prefix("option ").unwrap_or(&line);
             line.strip_prefix(first.as_str())
-                .is_some_and(|rest| rest.starts_with(['.', ')', ':', '*']))
+                .is_some_and(|rest| rest.trim_start_matches(' ').starts_with(['.', ')', ':', '*', '|']))
         };
         if let Some(item) = answer.lines().rev().map(str::trim).find(is_item) {
-            return Some(whole_sentences(item.trim_start_matches(['-', '*', '#', ' ']), 240));
+            let item = item.trim_matches(['-', '*', '#', ' ', '|']).replace(" | ", ", ");
+            return Some(whole_sentences(&item, 240));
         }
     }
     let sentences = split_prose(answer);
@@ -207,7 +273,9 @@ pub fn referred_text(answer: &str, prompt: &str) -> Option<String> {
     if let Some(question) = sentences.iter().rev().take(4).find(asks) {
         return Some(whole_sentences(question, 240));
     }
-    let agrees = ["yes", "proceed", "ok", "okay", "sure", "go", "both", "all", "do"].contains(&first.as_str());
+    let is_brief = prompt.split_whitespace().count() <= 8;
+    let agrees =
+        is_brief && ["yes", "proceed", "ok", "okay", "sure", "go", "both", "all", "do"].contains(&first.as_str());
     let last = sentences.last().filter(|_| agrees)?;
     Some(whole_sentences(last, 240))
 }
@@ -226,24 +294,28 @@ pub fn open_question(digest: &Digest) -> Option<&str> {
 }
 
 /// Returns what comes next: the request without an answer, what the model announced or proposed at the end, or the open task;
-/// `None` if nothing is open.
+/// `None` if nothing is open, or the model waits for an answer.
 pub fn next_step(digest: &Digest) -> Option<String> {
-    if let Some(turn) = digest.turns.last().filter(|turn| !turn.is_answered)
-        && let Some(prompt) = turn.prompt
-    {
-        let prompt = &digest.prompts[prompt];
-        let about = match &prompt.answered_question {
-            Some(question) => format!(" (to {})", inline_quote(question, 200)),
-            None => String::new(),
+    if unanswered_request(digest).is_some() {
+        let step = match digest.is_stopped() {
+            true => "ask the user how to go on; they stopped the work",
+            false => "finish what the user asked last",
         };
-        return Some(format!(
-            "finish what the user asked: {}{about}",
-            inline_quote(&prompt.text, 300)
-        ));
+        return Some(step.to_owned());
+    }
+    if open_question(digest).is_some() {
+        return None;
     }
     let cues = [
-        "next",
-        "remaining",
+        "next step",
+        "next, ",
+        "next up",
+        "up next",
+        "next:",
+        "remaining work",
+        "remaining task",
+        "remaining step",
+        "left to do",
         "would you like",
         "shall i",
         "should i",
@@ -299,6 +371,11 @@ mod tests {
             Some("I can remove both.")
         );
         assert_eq!(referred_text("I removed both.", "now test it"), None);
+        let table = "| # | What |\n|---|---|\n| 1 | Faster start |\n| 2 | Smaller files |";
+        assert_eq!(
+            referred_text(table, "2 sounds like the one to do").as_deref(),
+            Some("2, Smaller files")
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Shell commands and what tools print: which command it is, whether it failed, and which lines say so.
 
 use crate::offline::build_matcher;
+use crate::offline::state::intent::join_lines;
 use aho_corasick::AhoCorasick;
 use language::clean::strip_control_codes;
 use language::client_text;
@@ -12,6 +13,7 @@ use std::sync::LazyLock;
 /// of the same command are equal.
 pub fn normalize_command(text: &str) -> String {
     let text = strip_control_codes(text);
+    let text = join_lines(&text);
     let mut text = text.trim();
     while let Some(rest) = text.strip_prefix("cd ") {
         let Some(end) = rest.find(['&', ';', '\n']) else { break };
@@ -79,6 +81,51 @@ pub fn has_failure_marks(text: &str) -> bool {
     })
 }
 
+/// Returns whether an output counts no failures: tests of errors print errors and pass.
+pub fn counts_no_failure(text: &str) -> bool {
+    let mut is_clean = false;
+    for line in text.lines().rev().take(60) {
+        let words = line
+            .split(|sign: char| !sign.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty());
+        let words = words.collect::<Vec<_>>();
+        for pair in words.windows(2) {
+            let Ok(count) = pair[0].parse::<u32>() else { continue };
+            if pair[1].to_ascii_lowercase().starts_with("fail") {
+                if count > 0 {
+                    return false;
+                }
+                is_clean = true;
+            }
+        }
+    }
+    is_clean
+}
+
+/// Returns whether an error says that the command was wrong: nothing was tried, so nothing is broken.
+pub fn is_usage_error(error: &str) -> bool {
+    const CUES: [&str; 16] = [
+        "unrecognized subcommand",
+        "unknown command",
+        "unknown option",
+        "unknown flag",
+        "unrecognized option",
+        "unrecognized argument",
+        "unexpected argument",
+        "flag provided but not defined",
+        "command not found",
+        "is not recognized as",
+        "file or directory not found",
+        "can't open file",
+        "no matches found",
+        "usage: ",
+        "no tests ran",
+        "missing script",
+    ];
+    let low = error.to_lowercase();
+    CUES.iter().any(|cue| low.contains(cue))
+}
+
 /// Words of errors, and words of results that count something.
 const OUTPUT_CUES: [&[&str]; 2] = [
     &[
@@ -132,8 +179,9 @@ pub fn key_error_lines(text: &str) -> String {
         .collect::<Vec<_>>();
     let mut best = (0..lines.len()).collect::<Vec<_>>();
     best.sort_by_key(|at| (std::cmp::Reverse(scores[*at]), *at));
+    best.retain(|at| scores[*at] > 0 && !lines[..*at].contains(&lines[*at]));
     best.truncate(3);
-    if best.iter().all(|at| scores[*at] == 0) {
+    if best.is_empty() {
         // No line has an error word: the error is mostly at the end.
         best = (lines.len().saturating_sub(2)..lines.len()).collect();
     }
@@ -204,5 +252,15 @@ mod tests {
         assert_eq!(normalize_command("cd /w\ncargo test|head -5"), "cargo test");
         assert_eq!(normalize_command("python3 - <<'E'\nprint(1)\nE"), "python3 - …");
         assert_eq!(normalize_command("cargo build"), "cargo build");
+    }
+
+    #[test]
+    fn a_tally_tells_a_printed_error_from_a_failure() {
+        assert!(counts_no_failure(
+            "error: refused by the test server\n 12 pass\n 0 fail"
+        ));
+        assert!(!counts_no_failure("error: refused\n 11 passed; 1 failed"));
+        assert!(!counts_no_failure("error: refused"));
+        assert!(is_usage_error("error: unexpected argument '-x' found") && !is_usage_error("1 test failed"));
     }
 }

@@ -1,10 +1,10 @@
 //! The nine sections of a compaction summary, from a digest.
 
 use crate::offline::compose::{WeightedItem, block_quote, compose, inline_quote, line_tokens};
-use crate::offline::digest::{Digest, PromptChannel, SentenceKind, TaskState};
+use crate::offline::digest::{Digest, SentenceKind, TaskState};
+use crate::offline::gist::quote_message;
 use crate::offline::pending::pending_lines;
 use crate::offline::prose::whole_sentences;
-use crate::offline::shell::is_read_only_command;
 use crate::offline::user_messages::user_messages_section;
 use crate::offline::{lines, names, requests};
 use crate::template::{SUMMARY_SECTIONS, UP_TO_SECTIONS};
@@ -156,22 +156,21 @@ fn add_request(collector: &mut SummaryCollector<'_>) {
     let requests = digest
         .prompts
         .iter()
-        .filter(|prompt| requests::is_request(prompt))
+        .filter(|prompt| requests::states_task(prompt))
         .collect::<Vec<_>>();
     let count = requests.len();
     for (at, prompt) in requests.into_iter().enumerate() {
+        // The section of messages has all of them in full; here is the gist of the first and the last ones.
+        if at > 0 && at + lines::MOST_FACTS < count {
+            continue;
+        }
         let weight = if at == 0 || at + 1 == count {
             10.0
         } else {
             3.0 + 4.0 * (at + 1) as f64 / count as f64
         };
         let label = if at == 0 { "The user asked first" } else { "Then" };
-        // The section of messages has the full text; here is the gist.
-        collector.add(
-            0,
-            weight,
-            format!("- {label}: {}", inline_quote(&message_gist(&prompt.text), 220)),
-        );
+        collector.add(0, weight, format!("- {label}: {}", quote_message(&prompt.text, 220)));
     }
     for choice in digest.choices.iter().rev().take(lines::MOST_FACTS).rev() {
         collector.add(0, 7.5, lines::choice_line(choice));
@@ -185,31 +184,8 @@ fn add_request(collector: &mut SummaryCollector<'_>) {
     }
 }
 
-/// Returns the gist of a message: its first sentence, and the last one if it is a question.
-fn message_gist(text: &str) -> String {
-    let mut sentences = split_prose(text);
-    // Skip pasted text: people write above or below it.
-    let is_prose = |sentence: &&str| {
-        let letters = sentence
-            .chars()
-            .filter(|sign| sign.is_alphabetic() || *sign == ' ')
-            .count();
-        letters * 10 >= sentence.chars().count() * 7 && sentence.starts_with(char::is_alphabetic)
-    };
-    if let Some(first) = sentences.iter().position(is_prose) {
-        sentences.drain(..first);
-    }
-    match (sentences.first(), sentences.last()) {
-        (Some(first), Some(last)) if sentences.len() > 1 && requests::has_question(last) => format!("{first} … {last}"),
-        // The sentence after a colon says what is meant.
-        (Some(first), _) if sentences.len() > 1 && first.ends_with([':', '：']) => format!("{first} {}", sentences[1]),
-        (Some(first), _) => (*first).to_owned(),
-        _ => text.to_owned(),
-    }
-}
-
 /// Most names of the open changes.
-const MOST_NAMES: usize = 12;
+const MOST_NAMES: usize = lines::MOST_FACTS;
 
 fn add_concepts(collector: &mut SummaryCollector<'_>) {
     let digest = collector.digest;
@@ -229,8 +205,7 @@ fn add_files(collector: &mut SummaryCollector<'_>) {
     if !digest.root.is_empty() && !digest.files.is_empty() {
         collector.add(2, 9.9, format!("Paths are relative to {}.", inline_code(&digest.root)));
     }
-    let mut order = (0..digest.files.len()).collect::<Vec<_>>();
-    order.sort_by_key(|at| (digest.files[*at].changes > 0, digest.files[*at].step, *at));
+    let mut order = lines::files_by_importance(digest);
     order.reverse();
     let changed = order.iter().filter(|at| digest.files[**at].changes > 0).count();
     for (rank, at) in order.into_iter().take(24).enumerate() {
@@ -288,33 +263,20 @@ fn add_errors(collector: &mut SummaryCollector<'_>) {
     for (at, line) in lines::refusal_lines(digest).into_iter().enumerate() {
         collector.add(3, 11.5 - at as f64 * 0.1, line);
     }
-    let corrections = digest
-        .prompts
-        .iter()
-        .filter(|prompt| prompt.is_correction && prompt.channel != PromptChannel::Refusal)
-        .collect::<Vec<_>>();
+    let corrections = lines::corrections(digest);
     let count = corrections.len();
     for (at, prompt) in corrections.into_iter().enumerate() {
-        collector.add(
-            3,
-            6.0 + 2.0 * (at + 1) as f64 / count as f64,
-            format!(
-                "- The user corrected: {}",
-                inline_quote(&message_gist(&prompt.text), 240)
-            ),
-        );
+        let weight = 6.0 + 2.0 * (at + 1) as f64 / count as f64;
+        collector.add(3, weight, lines::correction_line(prompt, 240));
     }
-    let count = digest.failures.len();
-    for (at, failure) in digest.failures.iter().enumerate() {
-        let open = match (
-            lines::is_still_failing(digest, failure),
-            is_read_only_command(&failure.what),
-        ) {
-            (true, _) => 3.0,
-            (false, true) => -3.0,
-            (false, false) => 0.0,
+    let failures = lines::failures_worth_knowing(digest);
+    for (at, failure) in failures.iter().enumerate() {
+        let open = if lines::is_still_failing(digest, failure) {
+            3.0
+        } else {
+            0.0
         };
-        let weight = 2.0 + open + 4.0 * (at + 1) as f64 / count as f64;
+        let weight = 2.0 + open + 4.0 * (at + 1) as f64 / failures.len() as f64;
         collector.add(3, weight, lines::failure_line(digest, failure));
     }
     for point in digest.earlier_points(4).into_iter().take(12) {
@@ -381,7 +343,7 @@ fn add_pending_tasks(collector: &mut SummaryCollector<'_>) {
 fn add_current_work(collector: &mut SummaryCollector<'_>) {
     let digest = collector.digest;
     if let Some(prompt) = requests::last_request(digest) {
-        collector.add(7, 10.0, format!("- Working on: {}", inline_quote(&prompt.text, 300)));
+        collector.add(7, 10.0, requests::working_line(digest, prompt, 300));
     }
     for (at, line) in lines::ledger_lines(digest).into_iter().enumerate() {
         collector.add(7, 9.5 - at as f64 * 0.05, line);
@@ -433,10 +395,7 @@ fn add_completed_work(collector: &mut SummaryCollector<'_>) {
         collector.add(
             7,
             7.0,
-            format!(
-                "- {}: {answer}",
-                inline_quote(&message_gist(&digest.prompts[prompt].text), 120)
-            ),
+            format!("- {}: {answer}", quote_message(&digest.prompts[prompt].text, 120)),
         );
     }
 }
@@ -459,11 +418,8 @@ fn add_next_step(collector: &mut SummaryCollector<'_>, variant: SummaryVariant) 
         return;
     }
     if let Some(prompt) = digest.prompts.last() {
-        collector.add(
-            8,
-            10.2,
-            format!("- The user said last: {}", inline_quote(&prompt.text, 500)),
-        );
+        let text = requests::quote_request(digest, prompt, 500);
+        collector.add(8, 10.2, format!("- The user said last: {text}"));
     }
     if let Some(step) = requests::next_step(digest) {
         collector.add(8, 10.1, format!("- Next: {step}"));

@@ -66,7 +66,7 @@ pub fn classify_user_text(text: &str) -> UserText {
         Some(ClientTextKind::CommandOutput | ClientTextKind::Injected) => return UserText::Nothing,
     }
     let words = strip_control_codes(&client_text::strip_context(text)).trim().to_owned();
-    match words.is_empty() {
+    match words.is_empty() || HOUSEKEEPING.contains(&words.as_str()) {
         true => UserText::Nothing,
         false => UserText::Words(words),
     }
@@ -117,6 +117,7 @@ mod tests {
             classify_user_text("<command-name>/exit</command-name>"),
             UserText::Nothing
         );
+        assert_eq!(classify_user_text("/compact"), UserText::Nothing);
         assert_eq!(
             classify_user_text("<bash-input>ls -la</bash-input>"),
             UserText::Shell("ls -la".into())

@@ -87,8 +87,13 @@ fn split_answers(text: &str) -> Vec<(&str, String)> {
             Some((answer, next)) => (answer, next),
             None => (*piece, ""),
         };
-        // What the person typed beside the options stands behind them.
-        let answer = answer.trim().trim_end_matches('"').replace("\" user notes: ", "\n");
+        let answer = answer.trim().trim_end_matches('"');
+        // What the person typed beside the options stands behind them. Typed in place of an option, it is there twice.
+        let answer = match answer.split_once("\" user notes: ") {
+            Some((chosen, notes)) if chosen.trim() == notes.trim() => chosen.trim().to_owned(),
+            Some((chosen, notes)) => format!("{chosen}\n{notes}"),
+            None => answer.to_owned(),
+        };
         answers.push((question, answer));
         question = next;
     }
@@ -157,6 +162,14 @@ mod tests {
                 (WordsChannel::Answer, "One?", "a, b"),
                 (WordsChannel::Answer, "Two?", "c"),
             ],
+        );
+        check(
+            &format!("User has answered your questions: \"One?\"=\"none of them \" user notes: none of them{end}"),
+            &[(WordsChannel::Answer, "One?", "none of them")],
+        );
+        check(
+            &format!("User has answered your questions: \"One?\"=\"The first\" user notes: but later{end}"),
+            &[(WordsChannel::Answer, "One?", "The first\nbut later")],
         );
     }
 

@@ -2,9 +2,10 @@
 
 use super::Digest;
 use super::facts::{ShellCommand, TaskItem, TaskState, TouchedFile, UserChoice};
+use crate::offline::gist::plan_heading;
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
-use crate::offline::shell::{normalize_command, tool_output};
+use crate::offline::shell::{is_read_only_command, normalize_command, tool_output};
 use crate::offline::state::intent::CommandIntent;
 use crate::offline::state::refusals::RefusedCall;
 use language::shorten::to_one_line;
@@ -73,9 +74,12 @@ impl Digest {
                 PendingKind::Other { what: String::new() }
             }
             "AskUserQuestion" => PendingKind::Ask,
-            "ExitPlanMode" => PendingKind::Plan {
-                plan: text("plan").to_owned(),
-            },
+            "ExitPlanMode" => {
+                self.proposed_title = plan_title(text("plan"));
+                PendingKind::Plan {
+                    plan: text("plan").to_owned(),
+                }
+            }
             "Task" | "Agent" => PendingKind::Agent {
                 about: to_one_line(text("description"), 120),
             },
@@ -198,12 +202,14 @@ impl Digest {
     fn refuse(&mut self, kind: PendingKind) {
         self.withdraw(&kind);
         let call = match kind {
+            // Who stops a look at something forbids nothing.
+            PendingKind::Run { command, .. } if is_read_only_command(&self.commands[command].text) => return,
             PendingKind::Run { command, .. } => RefusedCall::Command {
                 text: self.commands[command].text.clone(),
             },
             PendingKind::Change(change) => RefusedCall::Edit { path: change.path },
             PendingKind::Plan { plan } => RefusedCall::Plan {
-                title: plan_heading(&plan),
+                title: plan_title(&plan),
             },
             PendingKind::Other { what } if !what.is_empty() => RefusedCall::Other { what },
             // A refused question or read forbids nothing.
@@ -358,7 +364,7 @@ impl Digest {
 
     /// Records an approved plan. Plans before it, approved or refused, no longer count.
     fn approve_plan(&mut self, plan: &str) {
-        let title = plan_heading(plan);
+        let title = plan_title(plan);
         self.refusals.lift(|call| matches!(call, RefusedCall::Plan { .. }));
         self.choices.retain(|choice| !choice.question.starts_with("Plan: "));
         self.choices.push(UserChoice {
@@ -384,17 +390,9 @@ fn is_answer_by_status(intent: Option<&CommandIntent>, text: &str) -> bool {
 }
 
 /// Returns the heading of a plan, or its first line.
-fn plan_heading(plan: &str) -> String {
-    let lines = plan.lines().map(str::trim).filter(|line| !line.is_empty());
-    let heading = lines
-        .clone()
-        .find(|line| line.starts_with('#'))
-        .or(lines.clone().next());
-    let heading = heading.unwrap_or_default().trim_start_matches(['#', ' ']);
-    let bare = heading
-        .strip_prefix("Plan:")
-        .or(heading.strip_prefix("Implementation Plan:"));
-    to_one_line(bare.unwrap_or(heading).trim(), 160)
+fn plan_title(plan: &str) -> String {
+    let first = || plan.lines().map(str::trim).find(|line| !line.is_empty());
+    plan_heading(plan).unwrap_or_else(|| to_one_line(first().unwrap_or_default(), 160))
 }
 
 /// Returns the last paragraph of prose in the answer of a sub-agent: its result.

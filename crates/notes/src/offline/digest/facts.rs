@@ -48,6 +48,8 @@ pub struct DigestTurn {
     pub is_answered: bool,
     /// Whether the user or the model took the answer back later.
     pub is_retracted: bool,
+    /// Whether the user stopped it.
+    pub is_stopped: bool,
     pub time: Option<Time>,
 }
 

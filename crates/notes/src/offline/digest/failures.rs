@@ -4,7 +4,7 @@ use super::Digest;
 use super::facts::{DigestFailure, SentenceKind, TouchedFile};
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
-use crate::offline::shell::{has_failure_marks, key_error_lines, key_output_line};
+use crate::offline::shell::{counts_no_failure, has_failure_marks, key_error_lines, key_output_line};
 use crate::offline::state::intent::{CommandIntent, hides_status};
 
 /// Starts of errors that only mean that an edit must be repeated in another form.
@@ -30,7 +30,7 @@ impl Digest {
 
     /// Records a run. The status counts, unless the command hides it: then what it printed does.
     pub(super) fn record_run(&mut self, command: usize, raw: &str, text: &str, is_error: bool, step: usize) {
-        let failed = is_error || hides_status(raw) && has_failure_marks(text);
+        let failed = is_error || hides_status(raw) && has_failure_marks(text) && !counts_no_failure(text);
         let known = &mut self.commands[command];
         known.is_failing = failed;
         known.is_closed = false;

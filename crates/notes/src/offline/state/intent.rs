@@ -15,7 +15,17 @@ pub struct CommandIntent {
     program: Vec<String>,
     /// Files, packages and filters; empty for everything.
     targets: BTreeSet<String>,
+    /// Whether it only compiles what it would run.
+    only_compiles: bool,
 }
+
+/// Options of test programs that stop them after compiling.
+const COMPILE_OPTIONS: [(&str, &str); 4] = [
+    ("go", "-c"),
+    ("cargo", "--no-run"),
+    ("swift", "--build-tests"),
+    ("bazel", "--build_tests_only"),
+];
 
 /// Programs whose first word after the name says what they do.
 const PROGRAMS_WITH_VERBS: [&str; 37] = [
@@ -176,7 +186,7 @@ impl CommandIntent {
     /// Returns what the parts of a command are for, in order.
     pub fn parse_all(command: &str) -> Vec<CommandIntent> {
         let (mut folder, mut intents) = (String::new(), Vec::new());
-        for part in split_parts(&drop_here_documents(command)) {
+        for part in split_parts(&drop_here_documents(&join_lines(command))) {
             let words = split_words(part);
             if words.first().is_some_and(|word| word == "cd") {
                 folder = join_folder(&folder, words.get(1).map_or("", String::as_str));
@@ -191,9 +201,10 @@ impl CommandIntent {
     pub fn covers(&self, failed: &CommandIntent) -> bool {
         let is_same_folder = is_same_path(&self.folder, &failed.folder);
         let is_covered = |target: &String| self.targets.iter().any(|own| holds_target(own, target));
-        is_same_folder
-            && self.program == failed.program
-            && (self.targets.is_empty() || !failed.targets.is_empty() && failed.targets.iter().all(is_covered))
+        let is_wider = self.targets.is_empty() || !failed.targets.is_empty() && failed.targets.iter().all(is_covered);
+        // What ran only some of the tests was compiled as a whole.
+        let has_compiled = failed.only_compiles && failed.targets.iter().all(is_covered);
+        is_same_folder && self.program == failed.program && (is_wider || has_compiled)
     }
 
     /// Returns whether status 1 of the command is an answer and not a failure.
@@ -225,6 +236,14 @@ fn holds_target(own: &str, target: &str) -> bool {
 fn is_same_path(one: &str, other: &str) -> bool {
     let (one, other) = (one.trim_end_matches('/'), other.trim_end_matches('/'));
     one == other || one.is_empty() && other.starts_with('/') || other.is_empty() && one.starts_with('/')
+}
+
+/// Joins the lines of a command that a backslash continues.
+pub fn join_lines(command: &str) -> Cow<'_, str> {
+    match command.contains("\\\n") {
+        true => Cow::Owned(command.replace("\\\n", " ")),
+        false => Cow::Borrowed(command),
+    }
 }
 
 fn join_folder(folder: &str, next: &str) -> String {
@@ -370,12 +389,27 @@ fn strip_wrappers(mut words: &[String]) -> &[String] {
         let wrapper = WRAPPERS
             .iter()
             .find(|(name, own)| name == first && (own.is_empty() || own.contains(&"*") || own.contains(&second)));
-        let Some((_, own)) = wrapper else { return words };
+        let Some((_, own)) = wrapper else {
+            return match is_unknown_wrapper(first, second) {
+                true => &words[1..],
+                false => words,
+            };
+        };
         words = &words[1 + usize::from(!own.is_empty())..];
         while words.first().is_some_and(|word| word.starts_with('-')) {
             words = &words[1..];
         }
     }
+}
+
+/// Returns whether a program that is not known runs another one, which is.
+fn is_unknown_wrapper(first: &str, second: &str) -> bool {
+    // Words of prose too: they may be arguments.
+    const AMBIGUOUS: [&str; 6] = ["go", "make", "just", "task", "swift", "mix"];
+    let is_known =
+        PROGRAMS_WITH_VERBS.contains(&first) || ANSWERING_PROGRAMS.contains(&first) || SIDE_PROGRAMS.contains(&first);
+    let is_bare = first.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    is_bare && !is_known && PROGRAMS_WITH_VERBS.contains(&second) && !AMBIGUOUS.contains(&second)
 }
 
 fn parse_part(words: &[String], folder: &str) -> Option<CommandIntent> {
@@ -395,8 +429,12 @@ fn parse_part(words: &[String], folder: &str) -> Option<CommandIntent> {
         folder: folder.to_owned(),
         program: vec![program],
         targets: BTreeSet::new(),
+        only_compiles: false,
     };
     read_arguments(rest, has_verb, &mut intent);
+    intent.only_compiles = COMPILE_OPTIONS
+        .iter()
+        .any(|(program, option)| intent.program[0] == *program && rest.iter().any(|word| word == option));
     let verb = intent.program.get(1).map_or("", String::as_str);
     if matches!(intent.program[0].as_str(), "git" | "gh") && REPOSITORY_VERBS.contains(&verb) {
         intent.targets.clear();
@@ -405,6 +443,12 @@ fn parse_part(words: &[String], folder: &str) -> Option<CommandIntent> {
         .targets
         .retain(|target| !WHOLE_TARGETS.contains(&target.as_str()));
     Some(intent)
+}
+
+fn is_compile_option(intent: &CommandIntent, word: &str) -> bool {
+    COMPILE_OPTIONS
+        .iter()
+        .any(|(program, option)| intent.program[0] == *program && word == *option)
 }
 
 /// Reads options, the verb and targets.
@@ -420,7 +464,7 @@ fn read_arguments(arguments: &[String], has_verb: bool, intent: &mut CommandInte
             .filter(|(option, _)| TARGET_OPTIONS.contains(option))
         {
             intent.targets.insert(format!("{option} {value}"));
-        } else if VALUE_OPTIONS.contains(&word.as_str()) {
+        } else if VALUE_OPTIONS.contains(&word.as_str()) && !is_compile_option(intent, word) {
             words.next();
         } else if word.starts_with('-') || is_setting(word) {
             // How it is run, not what.
@@ -471,6 +515,16 @@ mod tests {
             assert_eq!(intent.answers_by_status(), answers, "{command}");
         }
         assert_eq!(CommandIntent::parse("cd /w && ls"), None);
+        assert_eq!(
+            CommandIntent::parse("proxy bun run test"),
+            CommandIntent::parse("bun run test")
+        );
+        assert_ne!(CommandIntent::parse("which bun"), CommandIntent::parse("bun"));
+        let lines = "make build && \\\n  make test";
+        assert_eq!(CommandIntent::parse(lines), CommandIntent::parse("make test"));
+        let compiles = CommandIntent::parse("go test -tags x -c ./a").expect("a command");
+        let one_test = CommandIntent::parse("go test -tags x -run TestOne ./a").expect("a command");
+        assert!(one_test.covers(&compiles) && !compiles.covers(&one_test));
         let commit = "git commit -m \"$(cat <<'EOF'\nAdd it; don't\nEOF\n)\" && git push";
         assert_eq!(split_parts(&drop_here_documents(commit)).len(), 2);
     }

@@ -2,7 +2,8 @@
 //!
 //! All of it from shell calls and what they printed. What a person does in another terminal is not seen.
 
-use super::intent::{drop_here_documents, split_parts, split_words};
+use super::intent::{drop_here_documents, join_lines, split_parts, split_words};
+use super::working_tree::WorkingTree;
 
 /// A commit that git reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,16 +55,22 @@ impl RepositoryLedger {
 
     /// Takes a command that ran, and what it printed. Of a failed command only what git reports as done counts.
     pub fn record_run(&mut self, command: &str, output: &str, has_failed: bool) {
+        if !has_failed && command.contains("rm ") {
+            self.record_removals(command);
+        }
         if !command.contains("git ") && !command.contains("gh ") {
             return;
         }
         let reported = reported_commits(output);
         let mut is_reported = !reported.is_empty();
         let subject = here_subject(command);
-        for part in split_parts(&drop_here_documents(command)) {
+        let mut folder = String::new();
+        for part in split_parts(&drop_here_documents(&join_lines(command))) {
             let words = split_words(part);
             let words = words.iter().map(String::as_str).collect::<Vec<_>>();
             match without_wrapper(&words) {
+                ["cd", path] => (*path).clone_into(&mut folder),
+                ["git", "status", options @ ..] if !has_failed => self.read_status(options, output, &folder),
                 ["git", "add" | "stage", paths @ ..] if !has_failed || !reported.is_empty() => self.stage(paths),
                 ["git", arguments @ ..] if !has_failed || !reported.is_empty() => {
                     self.record_git(arguments, &reported, &mut is_reported, output, has_failed);
@@ -73,6 +80,46 @@ impl RepositoryLedger {
                 _ => {}
             }
         }
+    }
+
+    /// Forgets the files that a command removed.
+    fn record_removals(&mut self, command: &str) {
+        for part in split_parts(&drop_here_documents(&join_lines(command))) {
+            let words = split_words(part);
+            let words = words.iter().map(String::as_str).collect::<Vec<_>>();
+            if let ["rm", paths @ ..] = words.as_slice() {
+                let is_removed = |path: &String| {
+                    let mut specs = paths.iter().filter(|spec| !spec.starts_with('-') && spec.len() > 1);
+                    specs.any(|spec| covers_path(spec, path))
+                };
+                self.changed.retain(|path| !is_removed(path));
+            }
+        }
+    }
+
+    /// Takes what `git status` printed: files that it does not list are as they were committed.
+    fn read_status(&mut self, options: &[&str], output: &str, folder: &str) {
+        let specs = options
+            .iter()
+            .filter(|option| !option.starts_with('-'))
+            .collect::<Vec<_>>();
+        let options = options.iter().filter(|option| option.starts_with('-')).copied();
+        let Some(tree) = WorkingTree::parse(&options.collect::<Vec<_>>(), output) else {
+            return;
+        };
+        if !tree.branch.is_empty() {
+            self.branch.clone_from(&tree.branch);
+        }
+        // The status of another folder says nothing about files elsewhere.
+        let folder = folder.replace('\\', "/").to_lowercase();
+        let is_here = |path: &str| {
+            !folder.starts_with('/') && !folder.contains(':')
+                || path.replace('\\', "/").to_lowercase().starts_with(folder.as_str())
+        };
+        let is_listed = |path: &String| tree.paths.iter().any(|listed| covers_path(listed, path));
+        let is_asked = |path: &String| specs.is_empty() || specs.iter().any(|spec| covers_path(spec, path));
+        self.changed
+            .retain(|path| !is_here(path) || !is_asked(path) || is_listed(path));
     }
 
     fn stage(&mut self, paths: &[&str]) {
@@ -104,6 +151,15 @@ impl RepositoryLedger {
                     .any(|notice| output.contains(notice));
                 self.record_commit(options, reported, is_reported, has_failed || is_empty);
             }
+            // What was staged to resolve a conflict is committed.
+            ["rebase" | "cherry-pick" | "merge" | "revert" | "am", "--continue", ..] if *is_reported => {
+                let staged = std::mem::take(&mut self.staged);
+                self.changed
+                    .retain(|path| !staged.iter().any(|spec| covers_path(spec, path)));
+                if output.contains("Successfully rebased") {
+                    self.forget_hashes();
+                }
+            }
             _ if has_failed => {}
             ["push", options @ ..] if !options.contains(&"--dry-run") => {
                 let is_rejected = output.contains("[rejected]") || output.contains("error: failed to push");
@@ -117,10 +173,7 @@ impl RepositoryLedger {
             ["checkout" | "restore", "--", paths @ ..] | ["restore", paths @ ..] => self.drop_changes(paths),
             ["checkout" | "switch", name] if output.contains("Switched to") => (*name).clone_into(&mut self.branch),
             // A rebase writes commits anew: their hashes are no longer known, and fixups are gone into others.
-            ["rebase", ..] if output.contains("Successfully rebased") => {
-                self.commits.retain(|commit| !commit.subject.starts_with("fixup! "));
-                self.commits.iter_mut().for_each(|commit| commit.hash.clear());
-            }
+            ["rebase", ..] if output.contains("Successfully rebased") => self.forget_hashes(),
             ["reset", "--hard", ..] => {
                 self.changed.clear();
                 self.staged.clear();
@@ -145,6 +198,11 @@ impl RepositoryLedger {
             ["worktree", "remove", paths @ ..] => self.worktrees.retain(|known| !paths.contains(&known.as_str())),
             _ => {}
         }
+    }
+
+    fn forget_hashes(&mut self) {
+        self.commits.retain(|commit| !commit.subject.starts_with("fixup! "));
+        self.commits.iter_mut().for_each(|commit| commit.hash.clear());
     }
 
     fn record_commit(
@@ -328,6 +386,25 @@ mod tests {
         ledger.record_run("rtk git commit -am x", "[main 5d6e7f8] x", false);
         check(&ledger, &[]);
         assert_eq!(ledger.commits.len(), 3);
+    }
+
+    #[test]
+    fn a_status_says_what_is_clean_and_a_removed_file_is_gone() {
+        let mut ledger = ledger();
+        ledger.record_run("cd /other && git status --short", "", false);
+        check(&ledger, &["/w/src/a.rs", "/w/src/b.rs", "/w/README.md"]);
+        ledger.record_run("git status --short", " M src/a.rs\n?? src/b.rs\n", false);
+        check(&ledger, &["/w/src/a.rs", "/w/src/b.rs"]);
+        ledger.record_run("rm -f src/b.rs && ls", "", false);
+        check(&ledger, &["/w/src/a.rs"]);
+        let clean = "On branch fix/x\nnothing to commit, working tree clean";
+        ledger.record_run("cd /w && git status", clean, false);
+        check(&ledger, &[]);
+        assert_eq!(ledger.branch, "fix/x");
+        ledger.record_edit("/w/src/a.rs");
+        let output = "[detached HEAD 834629664] Add it\nSuccessfully rebased and updated refs/heads/x.";
+        ledger.record_run("git add src/a.rs && git rebase --continue", output, false);
+        check(&ledger, &[]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 pub mod intent;
 pub mod ledger;
 pub mod refusals;
+pub mod working_tree;
 
 /// How something stands at the end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

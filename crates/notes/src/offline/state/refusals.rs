@@ -1,6 +1,6 @@
 //! What the user forbade: calls and plans they refused and never allowed later.
 
-use super::intent::split_words;
+use super::intent::{CommandIntent, split_words};
 
 /// What was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,10 @@ pub struct RefusalList {
 impl RefusalList {
     /// Adds a refusal whose reason is not known yet.
     pub fn add(&mut self, call: RefusedCall) {
-        self.refusals.retain(|known| known.call != call);
+        // The next plan takes the place of the one before it.
+        let is_plan = |call: &RefusedCall| matches!(call, RefusedCall::Plan { .. });
+        self.refusals
+            .retain(|known| known.call != call && !(is_plan(&known.call) && is_plan(&call)));
         self.refusals.push(Refusal {
             call,
             words: String::new(),
@@ -61,12 +64,19 @@ impl RefusalList {
         }
     }
 
-    /// Notes that a command went through. It lifts the refusal of a command whose words, options among them, it has all.
+    /// Notes that a command went through. It lifts the refusal of a command with the same intent whose options it has all.
     pub fn lift_command(&mut self, text: &str) {
         let words = split_words(text);
-        self.lift(|call| match call {
-            RefusedCall::Command { text: refused } => split_words(refused).iter().all(|word| words.contains(word)),
-            _ => false,
+        let intents = CommandIntent::parse_all(text);
+        self.lift(|call| {
+            let RefusedCall::Command { text: refused } = call else {
+                return false;
+            };
+            let asked = split_words(refused);
+            let mut options = asked.iter().filter(|word| word.starts_with('-'));
+            let is_same = CommandIntent::parse(refused)
+                .is_some_and(|refused| intents.iter().any(|intent| intent.covers(&refused)));
+            asked.iter().all(|word| words.contains(word)) || is_same && options.all(|word| words.contains(word))
         });
     }
 
@@ -93,5 +103,14 @@ mod tests {
         list.lift_command("make clean -j2");
         let standing = list.standing().map(|refusal| refusal.words.as_str());
         assert_eq!(standing.collect::<Vec<_>>(), ["not to main"]);
+        list.add(command("git commit -m 'Add it'"));
+        list.lift_command("git add . && git commit -m 'Add the total'");
+        assert_eq!(list.standing().count(), 1);
+        for title in ["One", "Two"] {
+            list.add(RefusedCall::Plan {
+                title: title.to_owned(),
+            });
+        }
+        assert_eq!(list.standing().count(), 2);
     }
 }
