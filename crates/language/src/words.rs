@@ -37,6 +37,9 @@ const ADVICE: &str = "advice advise idea ideas recommend recommendation recommen
 /// Base forms and their irregular forms, one base form per line.
 const FORMS: &str = include_str!("words/forms.txt");
 
+/// Verbs that orders start with.
+const VERBS: &str = include_str!("words/verbs.txt");
+
 /// Synonyms.
 pub static RELATED: SynonymList = SynonymList::new(include_str!("words/related.txt"));
 
@@ -105,6 +108,14 @@ pub fn is_stop_word(word: &str) -> bool {
     static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
     // The longest stop word has ten letters.
     word.len() <= 10 && WORDS.get_or_init(|| STOP.split_whitespace().collect()).contains(word)
+}
+
+/// Iterates over the verbs that orders in software work start with.
+pub fn order_verbs() -> impl Iterator<Item = &'static str> {
+    VERBS
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .flat_map(str::split_whitespace)
 }
 
 /// Returns whether a word belongs to the question rather than to its topic.

@@ -2,7 +2,7 @@
 //!
 //! On top of BM25 a memory scores for the two adjacent lines that hold most of the query, for query words that are adjacent
 //! or close together, and for synonyms. Question words weigh less. A request for advice is ranked by the subject of a memory
-//! instead. The list ends at the first score below half of the best one; it is empty only if no memory has a word of the query
+//! instead. The list ends at the first score below 0.4 of the best one; it is empty only if no memory has a word of the query
 //! that is about something. docs/memory.md has the figures.
 //!
 //! `index` holds the words of all memories, `question` parses a query, `query_words` finds its
@@ -81,7 +81,7 @@ impl Default for RecallWeights {
             time: 1.0,
             opening: 0.45,
             heading: 2,
-            least: 0.5,
+            least: 0.4,
         }
     }
 }
