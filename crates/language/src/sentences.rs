@@ -321,7 +321,7 @@ mod tests {
     fn prose_is_cut_into_sentences() {
         check(
             "Use tabs, e.g. in Go. Really? “Yes” -- always",
-            &["Use tabs, e.g. in Go.", "Really?", "Yes\" -- always"],
+            &["Use tabs, e.g. in Go.", "Really?", "\"Yes\" -- always"],
         );
         check("先写测试。再提交！", &["先写测试。", "再提交！"]);
         check(
@@ -340,7 +340,7 @@ mod tests {
         );
         check(
             "It says \"really?\" twice in step 3. Why is \"done.\" Wrong",
-            &["It says \"really?\" twice in step 3.", "Why is \"done.", "Wrong"],
+            &["It says \"really?\" twice in step 3.", "Why is \"done.\"", "Wrong"],
         );
         check(
             "He wrote “Use tabs. Always.” to me. I said \"no. Never mind.",
@@ -348,7 +348,7 @@ mod tests {
         );
         check(
             "昨天他对我说：“先写测试。然后再提交。”我觉得这样很好。",
-            &["昨天他对我说：\"先写测试。然后再提交。", "我觉得这样很好。"],
+            &["昨天他对我说：\"先写测试。然后再提交。\"", "我觉得这样很好。"],
         );
     }
 
@@ -389,7 +389,7 @@ mod tests {
         );
         check(
             "note for later: \"always rebase\"\nhint: always pull\nand the error: \"never",
-            &["note for later: \"always rebase", "and the error: \"never"],
+            &["note for later: \"always rebase\"", "and the error: \"never"],
         );
     }
 

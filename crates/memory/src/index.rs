@@ -80,7 +80,9 @@ pub fn entry_line(topic: &Topic, file: &str, limits: &IndexLimits) -> String {
     let title = escape_markdown(&topic.name()).replace(['[', ']'], "");
     let title = title.trim();
     let hook = escape_markdown(&topic.description());
-    let hook = hook.strip_suffix(title).map_or(hook.as_str(), |when| when.trim_end_matches([':', ' ']));
+    let hook = hook
+        .strip_suffix(title)
+        .map_or(hook.as_str(), |when| when.trim_end_matches([':', ' ']));
     let line = |title: &str, hook: &str| match hook {
         "" => format!("- [{title}]({file})"),
         hook => format!("- [{title}]({file}) — {hook}"),
@@ -97,7 +99,10 @@ pub fn entry_line(topic: &Topic, file: &str, limits: &IndexLimits) -> String {
     }
     let ends = [": ", "; ", ". ", ", ", " — ", " (", "，", "；"];
     let ends = ends.iter().flat_map(|end| hook.match_indices(end).map(|(at, _)| at));
-    let clause = ends.map(|at| &hook[..at]).filter(|clause| length(clause) <= room).max_by_key(|clause| clause.len());
+    let clause = ends
+        .map(|at| &hook[..at])
+        .filter(|clause| length(clause) <= room)
+        .max_by_key(|clause| clause.len());
     line(title, clause.unwrap_or_default())
 }
 

@@ -9,7 +9,9 @@ use std::borrow::Cow;
 const MAX_NAME_CHARS: usize = 36;
 
 /// Stop words that stay in a file name: without them it would say something else.
-const KEPT_WORDS: [&str; 9] = ["not", "no", "dont", "don", "never", "only", "before", "after", "without"];
+const KEPT_WORDS: [&str; 9] = [
+    "not", "no", "dont", "cant", "never", "only", "before", "after", "without",
+];
 
 pub const INDEX_FILE: &str = "MEMORY.md";
 
@@ -26,7 +28,8 @@ pub const LOG_FOLDER: &str = "logs/";
 /// are left out, so that whole words fit. If hardly anything of the title is left, its hash is used.
 pub fn file_name(kind: &str, title: &str) -> String {
     let mut name = String::new();
-    let words = title.split(|sign: char| !sign.is_ascii_alphanumeric());
+    let joined = title.replace(['\'', '’'], "");
+    let words = joined.split(|sign: char| !sign.is_ascii_alphanumeric());
     for word in words.map(str::to_ascii_lowercase).filter(|word| !word.is_empty()) {
         let has_topic = !is_stop_word(&word) || KEPT_WORDS.contains(&word.as_str());
         if !has_topic || word.len() == 1 && !word.as_bytes()[0].is_ascii_digit() {

@@ -299,7 +299,10 @@ pub(super) fn print_changes(dir: &DirArgs, changes: &[MemoryChange], run: Option
         let text = change.after.as_ref().filter(|_| change.action == ChangeAction::New);
         let title = text.map(|text| Topic::from_text(&change.file, 0, text).name());
         let about = title.as_ref().unwrap_or(&change.reason);
-        notice!("{}", fold_for_terminal(&format!("{} {}: {about}", change.action.name(), change.file)));
+        notice!(
+            "{}",
+            fold_for_terminal(&format!("{} {}: {about}", change.action.name(), change.file))
+        );
     }
     match run {
         Some(run) => print_undo_hint(dir, run),

@@ -674,11 +674,16 @@ pub(super) fn candidate_paragraph(candidate: &Candidate) -> String {
     if !when.is_empty() {
         let _ = writeln!(text, "    {when}");
     }
-    let is_title = |line: &str| line.trim_end_matches(['.', '!', '。', '！']) == candidate.title;
-    for line in candidate.body.lines().filter(|line| !line.is_empty() && !is_title(line)) {
+    let lines = candidate.body.lines().filter(|line| !line.is_empty());
+    for line in lines.filter(|line| !says_title(line, candidate)) {
         let _ = writeln!(text, "      {line}");
     }
     text
+}
+
+/// Returns whether a line of a memory is its title once more.
+pub(super) fn says_title(line: &str, candidate: &Candidate) -> bool {
+    line.trim_end_matches(['.', '!', '。', '！']) == candidate.title
 }
 
 fn harvest_table(found: &Harvest) -> String {

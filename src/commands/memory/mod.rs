@@ -295,7 +295,10 @@ fn list_table(topics: &[memory::topic::Topic], now: Time) -> String {
         for (topic, age) in of_kind.into_iter().zip(ages) {
             let times = format!("{}x", topic.confirmation_count());
             let _ = writeln!(text, "  {age:<width$}  {times:>3}  {}", topic.name());
-            let project = topic.field("project").map(|project| format!(" in {project}")).unwrap_or_default();
+            let project = topic
+                .field("project")
+                .map(|project| format!(" in {project}"))
+                .unwrap_or_default();
             let _ = writeln!(text, "  {:<width$}       {}{project}", "", topic.file);
         }
     }

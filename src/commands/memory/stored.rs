@@ -1,7 +1,7 @@
 //! What `memory extract` wrote, as a person reads it: a line a project, then a line a memory.
 
-use crate::commands::memory::consolidate::{print_overlong_indexes, print_undo_hint};
 use crate::commands::memory::DirArgs;
+use crate::commands::memory::consolidate::{print_overlong_indexes, print_undo_hint};
 use crate::commands::terminal::notice;
 use crate::commands::writing::fold_for_terminal;
 use memory::change::{ChangeAction, MemoryChange};
@@ -11,7 +11,7 @@ use memory::plan::MemoryPlan;
 use memory::topic::Topic;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use table::human::group_digits;
+use table::human::{format_count, group_digits};
 
 /// Widest name of a type.
 const KIND_WIDTH: usize = 9;
@@ -29,7 +29,11 @@ pub(super) struct StoredRun {
 
 impl StoredRun {
     fn count(&self, action: ChangeAction) -> usize {
-        self.plan.changes.iter().filter(|change| change.action == action).count()
+        self.plan
+            .changes
+            .iter()
+            .filter(|change| change.action == action)
+            .count()
     }
 
     /// Returns what was done and what was left, in a few words.
@@ -37,7 +41,7 @@ impl StoredRun {
         let counts = [
             (self.count(ChangeAction::New), "new"),
             (self.count(ChangeAction::Update), "confirmed again"),
-            (self.count(ChangeAction::Retire), "taken back"),
+            (self.count(ChangeAction::Retire), "retired"),
             (self.plan.unchanged, "already there"),
             (self.plan.retired, "retired before"),
             (self.plan.deleted, "deleted before"),
@@ -62,20 +66,22 @@ pub(super) fn print_stored(dir: &DirArgs, runs: &[StoredRun]) {
         let _ = writeln!(text, "{}: {}", directory_name(&stored.path), stored.summary());
         push_changes(&stored.plan.changes, &mut text);
     }
-    let idle = runs.iter().filter(|stored| !stored.has_changed());
-    let idle = idle.map(|stored| match stored.summary() {
-        summary if summary.is_empty() => directory_name(&stored.path),
-        summary => format!("{} ({summary})", directory_name(&stored.path)),
-    });
-    let idle = idle.collect::<Vec<_>>();
+    let idle = runs.iter().filter(|stored| !stored.has_changed()).collect::<Vec<_>>();
     if !idle.is_empty() {
-        let _ = writeln!(text, "nothing to do in {}: {}", group_digits(idle.len() as u64), idle.join(", "));
+        let names = idle
+            .iter()
+            .map(|stored| directory_name(&stored.path))
+            .collect::<Vec<_>>();
+        let known = idle.iter().map(|stored| stored.plan.unchanged as u64).sum::<u64>();
+        let known = match known {
+            0 => String::new(),
+            known => format!(" ({} already there)", group_digits(known)),
+        };
+        let projects = format_count(idle.len() as u64, "project");
+        let _ = writeln!(text, "nothing to do in {projects}{known}: {}", names.join(", "));
     }
     if runs.iter().any(StoredRun::has_changed) {
-        let _ = writeln!(
-            text,
-            "`backcast memory undo --dir DIR` reverts the run in a directory"
-        );
+        let _ = writeln!(text, "`backcast memory undo --dir DIR` reverts the run in a directory");
     }
     notice!("{}", fold_for_terminal(text.trim_end()));
     runs.iter().for_each(print_overlong);
@@ -105,9 +111,9 @@ fn print_overlong(stored: &StoredRun) {
 fn push_changes(changes: &[MemoryChange], text: &mut String) {
     for change in changes {
         let (mark, file_text) = match (change.action, &change.after, &change.before) {
-            (ChangeAction::New, Some(after), _) => ("", after),
-            (ChangeAction::Update, Some(after), _) => (" (said again)", after),
-            (ChangeAction::Retire, _, Some(before)) => (" (taken back)", before),
+            (ChangeAction::New, Some(after), _) => (String::new(), after),
+            (ChangeAction::Update, Some(after), _) => (" (said again)".to_owned(), after),
+            (ChangeAction::Retire, _, Some(before)) => (format!(" (retired, {})", change.reason), before),
             _ => continue,
         };
         let topic = Topic::from_text(&change.file, 0, file_text);
@@ -117,7 +123,7 @@ fn push_changes(changes: &[MemoryChange], text: &mut String) {
 }
 
 /// Returns the name of a directory: of its project, where it holds only the memories of one.
-fn directory_name(path: &Path) -> String {
+pub(super) fn directory_name(path: &Path) -> String {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
     let own = name(path).unwrap_or_else(|| path.display().to_string());
     match own == "memory" {

@@ -5,7 +5,7 @@
 
 use crate::extract::gather::message_line_score;
 use crate::extract::score::find_kind;
-use crate::extract::title::{MAX_TITLE_CHARS, capitalize};
+use crate::extract::title::{MAX_TITLE_CHARS, capitalize, form_title, has_phrase};
 use crate::extract::wording::activity_of;
 use crate::extract::{ExtractOptions, Extraction, MAX_HOOK_CHARS, accept_agent_candidate};
 use crate::harvest::{HarvestedFile, harvest};
@@ -24,8 +24,28 @@ const NOTE_SCORE: f64 = 1.6;
 const MAX_SLUG_TITLE: usize = 80;
 /// Words of headings that name no topic.
 const VAGUE: [&str; 22] = [
-    "critical", "general", "gotchas", "guidelines", "important", "info", "key", "learned", "learnings", "lessons", "memory",
-    "misc", "notes", "other", "patterns", "practices", "preferences", "project", "rules", "tips", "workflow", "workflows",
+    "critical",
+    "general",
+    "gotchas",
+    "guidelines",
+    "important",
+    "info",
+    "key",
+    "learned",
+    "learnings",
+    "lessons",
+    "memory",
+    "misc",
+    "notes",
+    "other",
+    "patterns",
+    "practices",
+    "preferences",
+    "project",
+    "rules",
+    "tips",
+    "workflow",
+    "workflows",
 ];
 /// Most notes of a section that one memory takes.
 const MAX_NOTES: usize = 8;
@@ -88,7 +108,11 @@ fn to_candidate(file: &HarvestedFile, project: &str, titles: &BTreeMap<String, S
     let is_slug = !topic.name().trim().contains(' ');
     let title = titles.get(&file.path).cloned();
     let title = title
-        .or_else(|| hook.as_deref().filter(|_| is_slug).and_then(|hook| whole_clause(hook, MAX_SLUG_TITLE)))
+        .or_else(|| {
+            hook.as_deref()
+                .filter(|_| is_slug)
+                .and_then(|hook| whole_clause(hook, MAX_SLUG_TITLE))
+        })
         .or_else(|| whole_clause(&unslug(&topic.name()), MAX_TITLE_CHARS))
         .map(|title| capitalize(&title));
     let title = title.or_else(|| whole_clause(&unslug(name.trim_end_matches(".md")), MAX_TITLE_CHARS))?;
@@ -166,7 +190,9 @@ fn to_sections(
     notes: &[String],
     options: &ExtractOptions<'_>,
 ) -> Vec<Candidate> {
-    let mut words = heading.split(|sign: char| !sign.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut words = heading
+        .split(|sign: char| !sign.is_alphanumeric())
+        .filter(|word| !word.is_empty());
     let is_vague = words.all(|word| {
         let word = word.to_lowercase();
         VAGUE.contains(&word.as_str()) || is_stop_word(&word)
@@ -175,7 +201,9 @@ fn to_sections(
         true => notes.chunks(1).collect::<Vec<_>>(),
         false => notes.chunks(MAX_NOTES).collect(),
     };
-    let sections = sections.into_iter().filter_map(|notes| to_section(file, project, heading, notes, options));
+    let sections = sections
+        .into_iter()
+        .filter_map(|notes| to_section(file, project, heading, notes, options));
     sections.collect()
 }
 
@@ -189,19 +217,24 @@ fn to_section(
 ) -> Option<Candidate> {
     let first = notes.first()?;
     let plain = |text: &str| to_one_line(&text.replace("**", "").replace('`', ""));
+    let note = plain(first);
     let title = match notes.len() {
-        1 => whole_clause(&plain(first), MAX_TITLE_CHARS),
+        1 => form_title(&note, options.rules)
+            .or_else(|| form_title(&without_asides(&note), options.rules))
+            .map(|(title, _)| title)
+            .or_else(|| whole_clause(&note, MAX_TITLE_CHARS)),
         _ => None,
     };
-    // What points at the heading is no title.
-    let title = title.filter(|title| !title.to_lowercase().contains(" these "));
+    // What points at the heading is no title, and neither is a condition.
+    let is_condition = |title: &str| has_phrase(&format!("{title}, "), options.rules, |phrases| &phrases.condition);
+    let is_whole = |title: &String| note.len() <= title.len() + 1 || !is_condition(title) || title.contains(", ");
+    let title = title.filter(|title| !title.to_lowercase().contains(" these ") && is_whole(title));
     let title = title.or_else(|| whole_clause(&plain(heading), MAX_TITLE_CHARS))?;
-    let rule = whole_clause(&plain(first), MAX_HOOK_CHARS);
+    let rule = whole_clause(&note, MAX_HOOK_CHARS);
     let hook = match activity_of(&format!("{heading} {first}"), options.rules) {
-        Some(when) => rule.filter(|rule| when.len() + 2 + rule.len() <= MAX_HOOK_CHARS).map_or_else(
-            || when.to_owned(),
-            |rule| format!("{when}: {rule}"),
-        ),
+        Some(when) => rule
+            .filter(|rule| when.len() + 2 + rule.len() <= MAX_HOOK_CHARS)
+            .map_or_else(|| when.to_owned(), |rule| format!("{when}: {rule}")),
         None => rule.unwrap_or_else(|| title.clone()),
     };
     let body = match notes {
@@ -211,8 +244,22 @@ fn to_section(
             format!("{heading}:\n\n{}", list.trim_end())
         }
     };
-    let kind = find_kind(&plain(first), options.rules).unwrap_or(MemoryKind::Project);
+    let kind = find_kind(&note, options.rules).unwrap_or(MemoryKind::Project);
     Some(agent_candidate(file, project, kind, (title, hook), &body))
+}
+
+/// Returns a text without what stands in brackets.
+fn without_asides(text: &str) -> String {
+    let (mut depth, mut kept) = (0_usize, String::new());
+    for sign in text.chars() {
+        match sign {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => kept.push(sign),
+            _ => {}
+        }
+    }
+    to_one_line(&kept)
 }
 
 /// Parses `[Title](file.md) — hook`.

@@ -139,7 +139,10 @@ fn find_group(
 /// Returns whether statements name different numbers: the same request for another issue or version is another statement.
 fn has_other_numbers(one: &Statement, other: &Statement) -> bool {
     let numbers = |said: &Statement| {
-        let words = said.words.iter().filter(|word| word.bytes().any(|byte| byte.is_ascii_digit()));
+        let words = said
+            .words
+            .iter()
+            .filter(|word| word.bytes().any(|byte| byte.is_ascii_digit()));
         words.cloned().collect::<Vec<_>>()
     };
     let (one, other) = (numbers(one), numbers(other));

@@ -24,10 +24,10 @@ use crate::rules::ExtractionRules;
 use gather::{MessageTimeline, Statement, gather_statements};
 use group::{StatementGroup, group_statements};
 use habits::{Habit, find_habits};
-pub use title::MAX_TITLE_CHARS;
 use language::secrets;
 use language::shorten::cut_at_word;
 use std::collections::{BTreeMap, BTreeSet};
+pub use title::MAX_TITLE_CHARS;
 use transcript::messages::Message;
 
 /// Confidence from which a candidate is written without being asked for.

@@ -1,7 +1,7 @@
 //! Scores a sentence: the cues in it, where it stands, and what the person's acts taught.
 
 use crate::extract::ExtractOptions;
-use crate::extract::title::{TitleForm, form_title, has_phrase, strip_filler};
+use crate::extract::title::{TitleForm, form_title, has_phrase, strip_filler, to_order};
 use crate::extract::wording::without_reason;
 use crate::kinds::MemoryKind;
 use crate::rules::{CandidatePatterns, ExtractionRules, StandingRole};
@@ -147,15 +147,21 @@ fn is_standing(text: &str, cues: &[usize], place: &Placement, rules: &Extraction
     if place.is_question && !place.is_request {
         return false;
     }
-    let has = |role: StandingRole| cues.iter().any(|at| rules.cues[*at].standing == Some(role));
     let Some((_, form)) = form_title(text, rules) else {
         return false;
     };
+    // What stands before an order hides it: "oh, please don't ...".
+    let order = to_order(text, rules);
+    let mut all = matching_cues(&order, &rules.candidate_patterns(&order), rules);
+    all.extend(cues);
+    let has = |role: StandingRole| all.iter().any(|at| rules.cues[*at].standing == Some(role));
     // "From now on" is a scope, although "now" is not.
     let bare = without_reason(text, rules).to_lowercase().replace("from now on", "");
     let is_specific = has_phrase(&bare, rules, |phrases| &phrases.specific);
     let is_answer = place.channel == WordsChannel::Answer;
-    let is_scope = has(StandingRole::Scope) && !is_answer && names_scope(text, rules);
+    // A fact about a flag, a file or a name in the code is about the product.
+    let is_product = form == TitleForm::Fact && (is_dataish(text) || code_signs(text) > 0 || text.contains("--"));
+    let is_scope = has(StandingRole::Scope) && !is_answer && !is_product && names_scope(text, rules);
     let is_work = has(StandingRole::Work) && has(StandingRole::Topic);
     let is_refusal = place.channel == WordsChannel::Refusal
         && has(StandingRole::Topic)
@@ -171,8 +177,16 @@ fn names_scope(text: &str, rules: &ExtractionRules) -> bool {
     let main = text.split('"').step_by(2).collect::<String>().to_ascii_lowercase();
     let ends = JOINTS.iter().filter_map(|joint| main.find(joint));
     let is_led = |end: &usize| LEADS.iter().any(|lead| main[..*end].ends_with(lead));
-    let end = ends.filter(|end| !is_led(end)).min().unwrap_or(main.len());
-    let mut scopes = rules.cues.iter().filter(|cue| cue.standing == Some(StandingRole::Scope));
+    let end = ends.filter(|end| !is_led(end)).min();
+    // "Any finding that ... should": the clause belongs to the subject.
+    let is_every = ["any ", "all ", "every ", "each "]
+        .iter()
+        .any(|start| main.starts_with(start));
+    let end = end.filter(|_| !is_every).unwrap_or(main.len());
+    let mut scopes = rules
+        .cues
+        .iter()
+        .filter(|cue| cue.standing == Some(StandingRole::Scope));
     scopes.any(|cue| cue.pattern.is_match(&main[..end]))
 }
 
@@ -240,7 +254,7 @@ const EVERYDAY: [&str; 34] = [
 
 /// Returns whether a sentence only asks to commit, to push and the like.
 pub(crate) fn is_everyday(text: &str) -> bool {
-    let words = content_words(text);
+    let words = content_words(strip_filler(text, ExtractionRules::built_in()).as_str());
     words.len() < 6 && words.iter().all(|word| EVERYDAY.contains(&word.as_str()))
 }
 

@@ -13,7 +13,9 @@ pub const MAX_TITLE_CHARS: usize = 100;
 /// Rewritings of one statement at most.
 const MAX_REWRITES: usize = 4;
 /// What stands before the verb of an order.
-const ORDER_LEADS: [&str; 9] = ["always", "never", "only", "first", "please", "just", "ever", "also", "again"];
+const ORDER_LEADS: [&str; 9] = [
+    "always", "never", "only", "first", "please", "just", "ever", "also", "again",
+];
 /// What makes the words after it a prohibition.
 const PROHIBITIONS: [&str; 9] = [
     "do not ",
@@ -74,17 +76,16 @@ pub fn form_title(text: &str, rules: &ExtractionRules) -> Option<(String, TitleF
     let heads = ends.filter(|(at, after)| {
         let (head, rest) = (&line[..*at], line[*after..].trim_start());
         let first = rest.split([' ', ',']).next().unwrap_or_default().to_lowercase();
-        let limits = LIMITS.iter().any(|limit| first == *limit || !limit.is_ascii() && rest.starts_with(limit));
+        let limits = LIMITS
+            .iter()
+            .any(|limit| first == *limit || !limit.is_ascii() && rest.starts_with(limit));
         // The reason may be negative where the rule is not, but a head must not lose the "not" of the whole.
         let is_same = is_negative(head) == is_negative(line);
-        !limits
-            && is_same
-            && fits(head, MAX_TITLE_CHARS)
-            && is_balanced(head)
-            && form_of(head, rules).is_some()
+        !limits && is_same && fits(head, MAX_TITLE_CHARS) && is_balanced(head) && form_of(head, rules).is_some()
     });
     let (at, _) = heads.max()?;
-    Some((plain(&line[..at]), form_of(&line[..at], rules)?))
+    let head = line[..at].trim_end_matches([',', ';', '，', '；', '-', '–', '—', ' ']);
+    Some((plain(head), form_of(head, rules)?))
 }
 
 /// Returns what kind of sentence a line is; `None` if it is no whole one.
@@ -97,7 +98,10 @@ fn form_of(line: &str, rules: &ExtractionRules) -> Option<TitleForm> {
         return (!is_pointing).then_some(TitleForm::Order);
     }
     let conditions = rules.phrases.iter().filter_map(|phrases| phrases.condition.find(line));
-    if let Some(found) = conditions.filter(|found| found.start == 0).max_by_key(|found| found.end) {
+    if let Some(found) = conditions
+        .filter(|found| found.start == 0)
+        .max_by_key(|found| found.end)
+    {
         // The fact pattern would take the condition for a subject.
         return form_of(line[found.end..].trim_start(), rules);
     }
@@ -120,7 +124,9 @@ fn form_of(line: &str, rules: &ExtractionRules) -> Option<TitleForm> {
 }
 
 fn has_prohibition(line: &str) -> bool {
-    ["不要", "别", "禁止", "不能", "不得"].iter().any(|word| line.contains(word))
+    ["不要", "别", "禁止", "不能", "不得"]
+        .iter()
+        .any(|word| line.contains(word))
 }
 
 /// Returns whether an English line is an order: a verb, or a prohibition, and what it is about.
@@ -142,37 +148,43 @@ fn is_order(line: &str) -> bool {
 pub fn to_order(text: &str, rules: &ExtractionRules) -> String {
     let mut rest = strip_filler(text, rules);
     for _ in 0..MAX_REWRITES {
-        let Some(rewritten) = rewrite_once(&rest, rules) else { break };
+        let Some(rewritten) = rewrite_once(&rest, rules) else {
+            break;
+        };
         rest = strip_filler(&rewritten, rules);
     }
     capitalize(&rest)
 }
 
 fn rewrite_once(text: &str, rules: &ExtractionRules) -> Option<String> {
-    rules.phrases.iter().flat_map(|phrases| &phrases.rewrite).find_map(|(pattern, to)| {
-        let found = pattern.find(text)?;
-        let rest = &text[found.end..];
-        if rest.len() <= 8 {
-            return None;
-        }
-        let mut rewritten = match to.split_once('…') {
-            Some((before, after)) if found.start == 0 && is_order(rest) => {
-                let end = rest.trim_end_matches(['.', '!', '?']);
-                let is_said_already = after.is_empty() || end.contains(" unless ");
-                let after = if is_said_already { "" } else { after };
-                match is_said_already {
-                    true => format!("{before}{rest}"),
-                    false => format!("{before}{end}{after}"),
-                }
+    rules
+        .phrases
+        .iter()
+        .flat_map(|phrases| &phrases.rewrite)
+        .find_map(|(pattern, to)| {
+            let found = pattern.find(text)?;
+            let rest = &text[found.end..];
+            if rest.len() <= 8 {
+                return None;
             }
-            Some(_) => return None,
-            None => format!("{}{to}{rest}", &text[..found.start]),
-        };
-        if let Some(asked) = rewritten.strip_suffix(['?', '？']) {
-            rewritten = format!("{asked}.");
-        }
-        Some(rewritten)
-    })
+            let mut rewritten = match to.split_once('…') {
+                Some((before, after)) if found.start == 0 && is_order(rest) => {
+                    let end = rest.trim_end_matches(['.', '!', '?']);
+                    let is_said_already = after.is_empty() || end.contains(" unless ");
+                    let after = if is_said_already { "" } else { after };
+                    match is_said_already {
+                        true => format!("{before}{rest}"),
+                        false => format!("{before}{end}{after}"),
+                    }
+                }
+                Some(_) => return None,
+                None => format!("{}{to}{rest}", &text[..found.start]),
+            };
+            if let Some(asked) = rewritten.strip_suffix(['?', '？']) {
+                rewritten = format!("{asked}.");
+            }
+            Some(rewritten)
+        })
 }
 
 /// Returns a sentence without words at its start that say nothing.
@@ -201,11 +213,21 @@ pub fn capitalize(text: &str) -> String {
     first.chain(signs).collect()
 }
 
-/// Returns a title without marks that only the client reads: `@` before a file.
+/// Returns a title without marks for the client and for Markdown: `@` before a file, signs of emphasis.
 fn plain(line: &str) -> String {
     let words = line.split(' ').map(|word| match word.strip_prefix('@') {
         Some(path) if path.contains(['/', '.']) => path,
-        _ => word,
+        _ => {
+            let strip = |sign: &'static str| {
+                word.strip_prefix(sign)?
+                    .strip_suffix(sign)
+                    .filter(|word| !word.contains(sign))
+            };
+            strip("_")
+                .or_else(|| strip("**"))
+                .or_else(|| strip("*"))
+                .unwrap_or(word)
+        }
     });
     let line = words.collect::<Vec<_>>().join(" ");
     // A sign for a smile ends no title.
@@ -265,11 +287,20 @@ mod tests {
             ("I didn't say push the tags", "Do not push the tags unless told to"),
             ("we should always sign the tags", "Always sign the tags"),
             ("don't forget to bump the version", "Bump the version"),
-            ("Before a release, dont forget to bump the version", "Before a release, bump the version"),
-            ("the registry runs on our own server", "The registry runs on our own server"),
+            (
+                "Before a release, dont forget to bump the version",
+                "Before a release, bump the version",
+            ),
+            (
+                "the registry runs on our own server",
+                "The registry runs on our own server",
+            ),
             ("I would prefer short answers", "Prefer short answers"),
             ("can we not squash migrations?", "Do not squash migrations."),
-            ("update @docs/index.md with every feature", "Update docs/index.md with every feature"),
+            (
+                "update @docs/index.md with every feature",
+                "Update docs/index.md with every feature",
+            ),
             ("每次提交之前都必须先跑测试", "每次提交之前都必须先跑测试"),
         ];
         for (text, wanted) in cases {

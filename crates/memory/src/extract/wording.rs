@@ -7,13 +7,13 @@
 use crate::extract::gather::Statement;
 use crate::extract::group::StatementGroup;
 use crate::extract::habits::Habit;
-use crate::extract::title::{form_title, has_phrase, is_han, strip_filler, to_order};
+use crate::extract::title::{MAX_TITLE_CHARS, TitleForm, fits, form_title, has_phrase, is_han, strip_filler, to_order};
 use crate::extract::{MAX_HOOK_CHARS, round_confidence};
 use crate::kinds::{Candidate, CandidateOrigin, MemoryKind, MemorySource};
 use crate::rules::{ExtractionRules, LanguagePhrases, LazyPattern};
 use crate::topic::to_one_line;
 use language::dates;
-use language::words::is_stop_word;
+use language::words::{content_words, is_stop_word};
 use std::collections::{BTreeMap, BTreeSet};
 use transcript::messages::WordsChannel;
 
@@ -67,8 +67,12 @@ pub fn compose(group: &StatementGroup, confidence: f64, rules: &ExtractionRules)
     section("Why", why.as_deref());
     section("How to apply", how.as_deref());
     let formed = (!is_asked).then(|| form_title(&dated(&best.text), rules)).flatten();
+    let formed = formed.map(|(title, _)| title);
+    // A rule of the person's own says that the sentence is a memory, whatever its form.
+    let line = to_one_line(statement.trim_end_matches(['.', '!', '。', '！', ' ']));
+    let formed = formed.or_else(|| (best.floor > 0.0 && fits(&line, MAX_TITLE_CHARS)).then_some(line));
     let has_title = formed.is_some();
-    let title = formed.map_or_else(|| name_activity(best, rules), |(title, _)| title);
+    let title = formed.unwrap_or_else(|| name_activity(best, rules));
     let candidate = Candidate {
         kind,
         hook: make_hook(has_title.then_some(&title), best, kind, rules),
@@ -104,24 +108,26 @@ pub fn compose_habit<'h>(habit: &'h Habit, rules: &ExtractionRules) -> Option<(&
     for word in habit.statements.iter().flat_map(|said| &said.words) {
         *counts.entry(word).or_insert(0) += 1;
     }
-    // The statement with most of what the others say, and least besides.
-    let share = |said: &Statement| {
-        let shared = said
-            .words
+    // The title with most of what the others say, and least besides: the words that all say, and no version or date.
+    let points = |title: &str| {
+        let words = content_words(title);
+        let count = |word: &String| counts.get(word.as_str()).copied().unwrap_or(1);
+        let shared = words.iter().map(count).filter(|count| *count > 1).sum::<usize>() as f64;
+        let own = words.iter().filter(|word| count(word) == 1).count() as f64;
+        let of_all = words
             .iter()
-            .map(|word| counts[word.as_str()])
-            .filter(|count| *count > 1);
-        let own = said.words.iter().filter(|word| counts[word.as_str()] == 1).count();
-        let is_order = rules.phrases.iter().any(|phrases| phrases.order.is_match(&said.text));
-        let points = shared.sum::<usize>() as f64 - own as f64;
-        points + if is_order { habit.statements.len() as f64 } else { 0.0 }
+            .filter(|word| count(word) == habit.statements.len())
+            .count() as f64;
+        let has_number = words.iter().any(|word| word.bytes().any(|byte| byte.is_ascii_digit()));
+        let number = if has_number { habit.statements.len() as f64 } else { 0.0 };
+        shared - 1.5 * own + of_all * habit.statements.len() as f64 - number
     };
     let titles = habit.statements.iter().filter_map(|said| {
         let (_, is_resolved) = resolve_referent(said, rules);
-        let (title, _) = form_title(&said.text, rules).filter(|_| is_resolved)?;
-        Some((said, title))
+        let (title, form) = form_title(&said.text, rules).filter(|_| is_resolved)?;
+        (form == TitleForm::Order).then_some((said, title))
     });
-    let (best, title) = titles.max_by(|(one, _), (other, _)| share(one).total_cmp(&share(other)))?;
+    let (best, title) = titles.max_by(|(_, one), (_, other)| points(one).total_cmp(&points(other)))?;
     let mut seen = BTreeSet::new();
     let quotes = habit.statements.iter().rev().filter(|said| seen.insert(&said.words));
     let mut quotes = quotes.take(MAX_QUOTES).collect::<Vec<_>>();
@@ -132,7 +138,9 @@ pub fn compose_habit<'h>(habit: &'h Habit, rules: &ExtractionRules) -> Option<(&
     for said in quotes {
         body.push_str(&format!("\n- \"{}\" ({})", to_one_line(&said.text), day(said)));
     }
-    body.push_str("\n\n**How to apply:** Offer it in such work before it is asked for. No message says that it always holds.");
+    body.push_str(
+        "\n\n**How to apply:** Offer it in such work before it is asked for. No message says that it always holds.",
+    );
     let kinds = habit
         .statements
         .iter()
