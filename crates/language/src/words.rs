@@ -46,9 +46,6 @@ pub static RELATED: SynonymList = SynonymList::new(include_str!("words/related.t
 /// Categories and their members.
 pub static KINDS: SynonymList = SynonymList::new(include_str!("words/kinds.txt"));
 
-/// Synonyms and categories of many more words, with lower precision.
-pub static WIDER: SynonymList = SynonymList::new(include_str!("words/wider.txt"));
-
 /// Calls `each` with every word of a line that is not a stop word. The word is only valid during the call: the buffer is
 /// reused.
 pub fn for_each_word(line: &str, mut each: impl FnMut(&str)) {
@@ -346,7 +343,7 @@ mod tests {
 
     #[test]
     fn every_list_parses() {
-        for list in [&RELATED, &KINDS, &WIDER] {
+        for list in [&RELATED, &KINDS] {
             for line in data_lines(list.text) {
                 let is_plain = |word: &str| {
                     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

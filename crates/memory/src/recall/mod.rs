@@ -39,8 +39,6 @@ pub struct RecallWeights {
     pub related: f64,
     /// Members of a category that the query names.
     pub members: f64,
-    /// Words of the wider synonym list, used if there is no closer match.
-    pub wider: f64,
     /// Two query words next to each other.
     pub neighbors: f64,
     /// Two query words close together.
@@ -71,7 +69,6 @@ impl Default for RecallWeights {
             filler: 0.5,
             related: 0.6,
             members: 0.7,
-            wider: 0.5,
             also: 0.15,
             name: 1.4,
             neighbors: 0.4,
