@@ -38,16 +38,14 @@ fn main() {
         let documents = set["docs"].as_array().expect("docs");
         let queries = set["queries"].as_array().expect("queries");
         // A list that does nothing for described directories has no place.
-        let without_wider = RecallWeights { wider: 0.0, ..weights };
         let without_lists = RecallWeights {
             related: 0.0,
             members: 0.0,
-            ..without_wider
+            ..weights
         };
         for (part, is_described, weights) in [
             ("plain", false, &weights),
             ("described", true, &weights),
-            ("no wider", true, &without_wider),
             ("no lists", true, &without_lists),
         ] {
             let memories = documents

@@ -126,13 +126,28 @@ fn is_abbreviation(before: &str, after: &str) -> bool {
 /// Returns a sentence with single blanks and without the quotes around it; `None` if it says nothing or never ends.
 fn to_sentence(text: &str, is_point: bool) -> Option<Sentence> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let text = text.trim_matches(|sign: char| sign == '"' || sign == '*').to_owned();
+    let text = strip_quotes(text.trim_matches('*')).to_owned();
     let is_one = text.len() <= MAX_SENTENCE && text.chars().any(char::is_alphabetic);
     is_one.then(|| Sentence {
         is_question: text.trim_end_matches([' ', '"', '\'', ')']).ends_with(['?', '？']),
         is_point,
         text,
     })
+}
+
+/// Returns a text without quotes around the whole of it, and without one that is never closed. One that closes a quotation
+/// inside the text stays.
+fn strip_quotes(text: &str) -> &str {
+    let is_odd = |text: &str| text.matches('"').count() % 2 == 1;
+    let inner = text.strip_prefix('"').and_then(|inner| inner.strip_suffix('"'));
+    match inner {
+        Some(inner) if !inner.contains('"') => inner,
+        _ if is_odd(text) => text
+            .strip_prefix('"')
+            .or_else(|| text.strip_suffix('"'))
+            .unwrap_or(text),
+        _ => text,
+    }
 }
 
 /// Returns whether a message starts with a numbered point and has more of them: mostly answers to what was just asked.
@@ -306,7 +321,7 @@ mod tests {
     fn prose_is_cut_into_sentences() {
         check(
             "Use tabs, e.g. in Go. Really? “Yes” -- always",
-            &["Use tabs, e.g. in Go.", "Really?", "Yes\" -- always"],
+            &["Use tabs, e.g. in Go.", "Really?", "\"Yes\" -- always"],
         );
         check("先写测试。再提交！", &["先写测试。", "再提交！"]);
         check(
@@ -325,7 +340,7 @@ mod tests {
         );
         check(
             "It says \"really?\" twice in step 3. Why is \"done.\" Wrong",
-            &["It says \"really?\" twice in step 3.", "Why is \"done.", "Wrong"],
+            &["It says \"really?\" twice in step 3.", "Why is \"done.\"", "Wrong"],
         );
         check(
             "He wrote “Use tabs. Always.” to me. I said \"no. Never mind.",
@@ -333,7 +348,7 @@ mod tests {
         );
         check(
             "昨天他对我说：“先写测试。然后再提交。”我觉得这样很好。",
-            &["昨天他对我说：\"先写测试。然后再提交。", "我觉得这样很好。"],
+            &["昨天他对我说：\"先写测试。然后再提交。\"", "我觉得这样很好。"],
         );
     }
 
@@ -374,7 +389,7 @@ mod tests {
         );
         check(
             "note for later: \"always rebase\"\nhint: always pull\nand the error: \"never",
-            &["note for later: \"always rebase", "and the error: \"never"],
+            &["note for later: \"always rebase\"", "and the error: \"never"],
         );
     }
 

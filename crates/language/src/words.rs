@@ -37,14 +37,14 @@ const ADVICE: &str = "advice advise idea ideas recommend recommendation recommen
 /// Base forms and their irregular forms, one base form per line.
 const FORMS: &str = include_str!("words/forms.txt");
 
+/// Verbs that orders start with.
+const VERBS: &str = include_str!("words/verbs.txt");
+
 /// Synonyms.
 pub static RELATED: SynonymList = SynonymList::new(include_str!("words/related.txt"));
 
 /// Categories and their members.
 pub static KINDS: SynonymList = SynonymList::new(include_str!("words/kinds.txt"));
-
-/// Synonyms and categories of many more words, with lower precision.
-pub static WIDER: SynonymList = SynonymList::new(include_str!("words/wider.txt"));
 
 /// Calls `each` with every word of a line that is not a stop word. The word is only valid during the call: the buffer is
 /// reused.
@@ -105,6 +105,14 @@ pub fn is_stop_word(word: &str) -> bool {
     static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
     // The longest stop word has ten letters.
     word.len() <= 10 && WORDS.get_or_init(|| STOP.split_whitespace().collect()).contains(word)
+}
+
+/// Iterates over the verbs that orders in software work start with.
+pub fn order_verbs() -> impl Iterator<Item = &'static str> {
+    VERBS
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .flat_map(str::split_whitespace)
 }
 
 /// Returns whether a word belongs to the question rather than to its topic.
@@ -335,7 +343,7 @@ mod tests {
 
     #[test]
     fn every_list_parses() {
-        for list in [&RELATED, &KINDS, &WIDER] {
+        for list in [&RELATED, &KINDS] {
             for line in data_lines(list.text) {
                 let is_plain = |word: &str| {
                     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

@@ -28,9 +28,6 @@ impl Default for IndexLimits {
     }
 }
 
-/// Characters of the hook that a line keeps at least when it is shortened.
-const MIN_HOOK_CHARS: usize = 60;
-
 /// Characters of the title that it keeps at least.
 const MIN_TITLE_CHARS: usize = 24;
 
@@ -77,33 +74,36 @@ pub fn is_foreign_link(file: &str) -> bool {
     file.contains("://") || file.starts_with('#') || names::is_inside(file) && !names::is_topic(file)
 }
 
-/// Returns the entry of a memory. If it is too long, the title is shortened before the hook, which says when the memory
-/// applies.
+/// Returns the entry of a memory. The title is whole, and is not said again by the hook. If both are too long for the line,
+/// the hook is its first clause or is left out; only a title that fills the line by itself is shortened.
 pub fn entry_line(topic: &Topic, file: &str, limits: &IndexLimits) -> String {
     let title = escape_markdown(&topic.name()).replace(['[', ']'], "");
     let title = title.trim();
     let hook = escape_markdown(&topic.description());
+    let hook = hook
+        .strip_suffix(title)
+        .map_or(hook.as_str(), |when| when.trim_end_matches([':', ' ']));
     let line = |title: &str, hook: &str| match hook {
         "" => format!("- [{title}]({file})"),
         hook => format!("- [{title}]({file}) — {hook}"),
     };
-    let whole = line(title, &hook);
     let length = |text: &str| text.chars().count();
+    let whole = line(title, hook);
     if length(&whole) <= limits.line {
         return whole;
     }
-    let room = limits.line.saturating_sub(length(&line("", " ")) - 1);
-    // If the link alone nearly fills the line, there is no room for a hook.
-    if room < 2 * MIN_TITLE_CHARS {
-        return line(&cut_at_word_within(title, 60), "");
+    let room = limits.line.saturating_sub(length(&line(title, " ")) - 1);
+    if length(&line(title, "")) > limits.line {
+        let room = limits.line.saturating_sub(length(&line("", ""))).max(MIN_TITLE_CHARS);
+        return line(&cut_at_word_within(title, room), "");
     }
-    let title = cut_at_word_within(
-        title,
-        room.saturating_sub(length(&hook).min(MIN_HOOK_CHARS))
-            .max(MIN_TITLE_CHARS),
-    );
-    let hook = cut_at_word_within(&hook, room - length(&title));
-    line(&title, &hook)
+    let ends = [": ", "; ", ". ", ", ", " — ", " (", "，", "；"];
+    let ends = ends.iter().flat_map(|end| hook.match_indices(end).map(|(at, _)| at));
+    let clause = ends
+        .map(|at| &hook[..at])
+        .filter(|clause| length(clause) <= room)
+        .max_by_key(|clause| clause.len());
+    line(title, clause.unwrap_or_default())
 }
 
 /// Text without what Markdown would take for markup of its own: raw HTML and parentheses that end a link are escaped.
@@ -513,22 +513,18 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_has_room_beside_a_long_title() {
-        let words = "We freeze merges on 2026-09-01 because the mobile team cuts a release branch";
-        let file = names::file_name("project", words);
-        let memory = Topic::new(
-            &file,
-            &words[..60],
-            &format!("When planning work: {words}"),
-            MemoryKind::Project,
-            "x",
-        );
-        let text = entry_line(&memory, &file, &IndexLimits::default());
-        assert!(text.chars().count() <= 150, "{text}");
-        let (_, hook) = text.split_once(" — ").expect("a hook");
-        assert!(hook.chars().count() >= 50, "{text}");
-        assert!(hook.starts_with("When planning work: We freeze merges on"), "{text}");
-        assert!(text.starts_with("- [We freeze merges"), "{text}");
+    fn a_title_is_whole_and_the_hook_ends_at_a_clause() {
+        let title = "Never merge into the release branch before the mobile team has cut it";
+        let file = names::file_name("project", title);
+        let of = |hook: &str| {
+            let memory = Topic::new(&file, title, hook, MemoryKind::Project, "x");
+            entry_line(&memory, &file, &IndexLimits::default())
+        };
+        let start = format!("- [{title}]({file})");
+        assert_eq!(of(&format!("When merging: {title}")), format!("{start} — When merging"));
+        let late = "When merging: the mobile team builds from that branch";
+        assert_eq!(of(late), format!("{start} — When merging"));
+        assert_eq!(of(&"merging ".repeat(15)), start);
     }
 
     #[test]

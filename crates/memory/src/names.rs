@@ -2,10 +2,16 @@
 //! [`super::memdir`] checks links.
 
 use language::secrets;
+use language::words::is_stop_word;
 use std::borrow::Cow;
 
 /// Longest part of a file name that comes from the title. The index has one line for title, file name and hook.
-const MAX_NAME_CHARS: usize = 40;
+const MAX_NAME_CHARS: usize = 36;
+
+/// Stop words that stay in a file name: without them it would say something else.
+const KEPT_WORDS: [&str; 9] = [
+    "not", "no", "dont", "cant", "never", "only", "before", "after", "without",
+];
 
 pub const INDEX_FILE: &str = "MEMORY.md";
 
@@ -18,27 +24,29 @@ pub const TEAM_FOLDER: &str = "team/";
 /// Folder of the daily logs.
 pub const LOG_FOLDER: &str = "logs/";
 
-/// Returns the file name of a memory, from its type and title: lowercase ASCII letters, digits and `_`. If hardly anything of
-/// the title is left, its hash is used.
+/// Returns the file name of a memory, from its type and title: lowercase ASCII letters, digits and `_`. Words without a topic
+/// are left out, so that whole words fit. If hardly anything of the title is left, its hash is used.
 pub fn file_name(kind: &str, title: &str) -> String {
     let mut name = String::new();
-    for character in title.chars() {
-        if character.is_ascii_alphanumeric() {
-            name.push(character.to_ascii_lowercase());
-        } else if !name.is_empty() && !name.ends_with('_') {
-            name.push('_');
+    let joined = title.replace(['\'', '’'], "");
+    let words = joined.split(|sign: char| !sign.is_ascii_alphanumeric());
+    for word in words.map(str::to_ascii_lowercase).filter(|word| !word.is_empty()) {
+        let has_topic = !is_stop_word(&word) || KEPT_WORDS.contains(&word.as_str());
+        if !has_topic || word.len() == 1 && !word.as_bytes()[0].is_ascii_digit() {
+            continue;
         }
-        if name.len() > MAX_NAME_CHARS {
-            // Cut at a word, unless the last word is very long.
-            let end = name.rfind('_').filter(|end| *end > MAX_NAME_CHARS / 2);
-            name.truncate(end.unwrap_or(MAX_NAME_CHARS));
+        let is_full = !name.is_empty() && name.len() + 1 + word.len() > MAX_NAME_CHARS;
+        if is_full {
             break;
         }
+        if !name.is_empty() {
+            name.push('_');
+        }
+        name.push_str(&word[..word.len().min(MAX_NAME_CHARS)]);
     }
     let lost = title
         .chars()
         .filter(|character| !character.is_ascii() && character.is_alphanumeric());
-    let name = name.trim_end_matches('_');
     if name.len() < 3 || lost.count() > name.len() / 2 {
         return format!("{kind}_{}.md", hash(title));
     }
@@ -181,11 +189,11 @@ mod tests {
         );
         assert_eq!(
             file_name("project", "We freeze merges on 2026-09-01 because the mobile team asks"),
-            "project_we_freeze_merges_on_2026_09_01_because.md"
+            "project_freeze_merges_2026_09_01_mobile_team.md"
         );
         assert_eq!(
             file_name("user", &"x".repeat(90)),
-            format!("user_{}.md", "x".repeat(40))
+            format!("user_{}.md", "x".repeat(36))
         );
         assert!(file_name("user", "偏好简短的回答").starts_with("user_"));
         assert_ne!(file_name("user", "偏好简短的回答"), file_name("user", "偏好中文回答"));

@@ -535,7 +535,7 @@ mod tests {
             files,
             [
                 "feedback_small_commits.md",
-                "team/project_freeze_in_march.md",
+                "team/project_freeze_march.md",
                 "team/reference_board.md",
                 "team/MEMORY.md",
                 "MEMORY.md"

@@ -10,6 +10,7 @@ use aho_corasick::AhoCorasick;
 use language::client_text;
 use language::sentences::{Sentence, TextMarkers, has_prefix, split_user_text};
 use language::traditional::simplify;
+use language::words::order_verbs;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -98,8 +99,30 @@ pub struct Cue {
     pub name: String,
     /// Points it adds to the score of a sentence.
     pub weight: f64,
+    /// What it says about whether a sentence is a lasting rule.
+    pub standing: Option<StandingRole>,
     /// What is looked for.
     pub pattern: LazyPattern,
+}
+
+/// What a cue says about whether a sentence is a lasting rule. `extract::score` puts them together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StandingRole {
+    /// It names a scope beyond the task.
+    Scope,
+    /// It asks to be remembered.
+    Remember,
+    /// It forbids: a rule if it is about how work is done.
+    Work,
+    /// It is about how work is done.
+    Topic,
+    /// It says where something is.
+    Fact,
+    /// It tells of the person.
+    Person,
+    /// It is a rule where a call is refused with it.
+    Refusal,
 }
 
 /// A rule of the user's own file: a hit is a memory of this type with this confidence.
@@ -149,7 +172,15 @@ pub struct LanguagePhrases {
     pub request: LazyPattern,
     /// A sentence that asks for something to be done.
     pub order: LazyPattern,
-    /// A request, and the order that it is.
+    /// A sentence with a subject that says what is or must be.
+    pub fact: LazyPattern,
+    /// The start of a sentence that is not whole alone.
+    pub fragment: LazyPattern,
+    /// A condition or a scope before an order.
+    pub condition: LazyPattern,
+    /// What makes a statement one of a single case.
+    pub specific: LazyPattern,
+    /// A request, and the order that it is. Where that has `…`, the rest of the request takes its place and must be an order.
     pub rewrite: Vec<(LazyPattern, String)>,
 }
 
@@ -271,6 +302,7 @@ impl ExtractionRules {
                 rules.cues.push(Cue {
                     name: cue.name,
                     weight: cue.weight,
+                    standing: cue.standing,
                     pattern: LazyPattern::new(cue.pattern),
                 });
             }
@@ -399,6 +431,10 @@ struct PhrasesText {
     how: String,
     request: String,
     order: String,
+    fact: String,
+    fragment: String,
+    condition: String,
+    specific: String,
     #[serde(default)]
     rewrite: Vec<(String, String)>,
 }
@@ -406,6 +442,7 @@ struct PhrasesText {
 impl PhrasesText {
     fn compile(self) -> LanguagePhrases {
         let rewrite = self.rewrite.into_iter();
+        let verbs = order_verbs().collect::<Vec<_>>().join("|");
         LanguagePhrases {
             filler: LazyPattern::new(self.filler),
             why: LazyPattern::new(self.why),
@@ -413,7 +450,11 @@ impl PhrasesText {
             pointing: LazyPattern::new(self.pointing),
             how: LazyPattern::new(self.how),
             request: LazyPattern::new(self.request),
-            order: LazyPattern::new(self.order),
+            order: LazyPattern::new(self.order.replace("VERBS", &verbs)),
+            fact: LazyPattern::new(self.fact),
+            fragment: LazyPattern::new(self.fragment),
+            condition: LazyPattern::new(self.condition),
+            specific: LazyPattern::new(self.specific),
             rewrite: rewrite.map(|(pattern, to)| (LazyPattern::new(pattern), to)).collect(),
         }
     }
@@ -424,6 +465,7 @@ impl PhrasesText {
 struct CueText {
     name: String,
     weight: f64,
+    standing: Option<StandingRole>,
     pattern: String,
 }
 
@@ -499,6 +541,11 @@ mod tests {
                 &phrases.pointing,
                 &phrases.how,
                 &phrases.request,
+                &phrases.order,
+                &phrases.fact,
+                &phrases.fragment,
+                &phrases.condition,
+                &phrases.specific,
             ];
             let rewrites = phrases.rewrite.iter().map(|(pattern, _)| pattern);
             assert!(all.into_iter().chain(rewrites).all(|pattern| pattern.build().is_ok()));

@@ -20,6 +20,7 @@ use memory::kinds::Candidate;
 use memory::memdir::Memdir;
 use memory::names;
 use memory::plan::{MemoryPlanOptions, Snapshot, apply_changes, plan_memories, refresh_index_changes};
+use memory::topic::Topic;
 use memory::{daily, lock};
 use notes::model::dream as anthropic;
 use std::path::{Path, PathBuf};
@@ -294,7 +295,14 @@ pub fn undo(args: &UndoArgs) -> Result<RunStatus> {
 /// Says what a run did, and how to take it back.
 pub(super) fn print_changes(dir: &DirArgs, changes: &[MemoryChange], run: Option<&str>) {
     for change in changes.iter().filter(|change| change.action != ChangeAction::Index) {
-        notice!("{} {}: {}", change.action.name(), change.file, change.reason);
+        // Why a memory is new says less than what it is.
+        let text = change.after.as_ref().filter(|_| change.action == ChangeAction::New);
+        let title = text.map(|text| Topic::from_text(&change.file, 0, text).name());
+        let about = title.as_ref().unwrap_or(&change.reason);
+        notice!(
+            "{}",
+            fold_for_terminal(&format!("{} {}: {about}", change.action.name(), change.file))
+        );
     }
     match run {
         Some(run) => print_undo_hint(dir, run),

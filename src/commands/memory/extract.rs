@@ -4,12 +4,13 @@ use crate::cli::backend::BackendArgs;
 use crate::cli::{InputArgs, MemoryFormat, PageArgs, parse_share};
 use crate::commands::backend::ModelRunner;
 use crate::commands::given::GivenOptions;
-use crate::commands::memory::consolidate::{print_changes, print_overlong_indexes, print_undo_hint};
+use crate::commands::memory::consolidate::print_undo_hint;
 use crate::commands::memory::drawn;
 use crate::commands::memory::drawn::{candidate_json, rejection_json, source_json};
 use crate::commands::memory::projects::{
     ProjectArgs, ProjectMessages, read_instructions, split_by_project, target_dirs, usual_dirs,
 };
+use crate::commands::memory::stored::{StoredRun, print_stored};
 use crate::commands::memory::{DirArgs, MemoryCheckArgs, folder, now};
 use crate::commands::policy::{index_limits, memory_policy};
 use crate::commands::reading::{ProblemOptions, report_problems};
@@ -32,7 +33,7 @@ use memory::harvest::{HARVEST_FILTER, Harvest, harvest};
 use memory::kinds::{Candidate, CandidateOrigin};
 use memory::lock::WriteLock;
 use memory::memdir::Memdir;
-use memory::plan::{MemoryPlanOptions, Snapshot, plan_with_retractions};
+use memory::plan::{MemoryPlan, MemoryPlanOptions, Snapshot, plan_with_retractions};
 use memory::projects::ProjectRoots;
 use memory::rules::ExtractionRules;
 use notes::model::extract as anthropic;
@@ -142,7 +143,8 @@ pub fn run(args: &ExtractArgs, given: GivenOptions<'_>) -> Result<RunStatus> {
 }
 
 /// Puts candidates into a directory; the time of the run is only in its journal, so that the same logs leave the same files.
-fn store_candidates(args: &ExtractArgs, path: &Path, extraction: &Extraction) -> Result<()> {
+/// Returns what was done; `None` for daily logs.
+fn store_candidates(args: &ExtractArgs, path: &Path, extraction: &Extraction) -> Result<Option<StoredRun>> {
     let memdir = Memdir::create(path)?;
     let now = now();
     let Some(lock) = memdir.lock(now)? else {
@@ -152,7 +154,8 @@ fn store_candidates(args: &ExtractArgs, path: &Path, extraction: &Extraction) ->
         );
     };
     if args.daily {
-        return append_daily_logs(args, &memdir, &lock, now, &extraction.candidates);
+        append_daily_logs(args, &memdir, &lock, now, &extraction.candidates)?;
+        return Ok(None);
     }
     let (mut snapshot, passed) = memdir.read()?;
     for passed in &passed {
@@ -163,20 +166,39 @@ fn store_candidates(args: &ExtractArgs, path: &Path, extraction: &Extraction) ->
         team: args.team,
         index: index_limits(&memory_policy(&args.dir.set)?),
     };
-    let planned = plan_with_retractions(&snapshot, &extraction.candidates, &extraction.retractions, &options);
-    for file in &planned.unwritable {
+    let plan = plan_with_retractions(&snapshot, &extraction.candidates, &extraction.retractions, &options);
+    for file in &plan.unwritable {
         notice!("{file}: left alone, its frontmatter is not YAML");
     }
-    let run = memdir.commit(&lock, "extract", now, &planned.changes)?;
-    if !args.input.quiet {
-        print_changes(&args.dir, &planned.changes, run.as_deref());
-        notice!(
-            "{} already there, {} retired before, {} deleted before",
-            planned.unchanged,
-            planned.retired,
-            planned.deleted
-        );
-        print_overlong_indexes(&memdir, &options.index);
+    Ok(Some(StoredRun {
+        run: memdir.commit(&lock, "extract", now, &plan.changes)?,
+        path: path.to_owned(),
+        memdir: Some(memdir),
+        limits: options.index,
+        plan,
+    }))
+}
+
+/// Puts what was found into the directories and says what that did. Projects with nothing get no directory.
+fn store_all(args: &ExtractArgs, dirs: &[Option<PathBuf>], found: &[ProjectExtraction]) -> Result<()> {
+    let merged = merge_by_dir(dirs, found);
+    let (is_one, mut runs) = (merged.len() == 1, Vec::new());
+    for (path, extraction) in merged {
+        let has_something = !extraction.candidates.is_empty() || !extraction.retractions.is_empty();
+        if is_one || has_something || path.exists() {
+            runs.extend(store_candidates(args, &path, &extraction)?);
+        } else if !args.daily {
+            runs.push(StoredRun {
+                path,
+                memdir: None,
+                limits: index_limits(&memory_policy(&args.dir.set)?),
+                run: None,
+                plan: MemoryPlan::default(),
+            });
+        }
+    }
+    if !args.input.quiet && !runs.is_empty() {
+        print_stored(&args.dir, &runs);
     }
     Ok(())
 }
@@ -417,12 +439,7 @@ fn run_extract(args: &ExtractArgs, given: GivenOptions<'_>) -> Result<RunStatus>
         write_page(path, args.page.force, args.input.quiet, content)?;
     }
     if !args.dry_run {
-        for (path, project) in merge_by_dir(&dirs, &found) {
-            if dirs.len() > 1 && !args.input.quiet {
-                notice!("{}:", path.display());
-            }
-            store_candidates(args, &path, &project)?;
-        }
+        store_all(args, &dirs, &found)?;
     }
     // Who keeps what was found sees it only by asking for it.
     let is_shown = args.dry_run || args.rejected;
@@ -651,11 +668,22 @@ pub(super) fn candidate_paragraph(candidate: &Candidate) -> String {
         candidate.kind.name(),
         candidate.confidence
     );
-    let _ = writeln!(text, "    {}", candidate.hook);
-    for line in candidate.body.lines().filter(|line| !line.is_empty()) {
+    // A hook that only says the title again is one line too many; so is a body.
+    let when = candidate.hook.strip_suffix(&candidate.title).unwrap_or(&candidate.hook);
+    let when = when.trim_end_matches([':', ' ']);
+    if !when.is_empty() {
+        let _ = writeln!(text, "    {when}");
+    }
+    let lines = candidate.body.lines().filter(|line| !line.is_empty());
+    for line in lines.filter(|line| !says_title(line, candidate)) {
         let _ = writeln!(text, "      {line}");
     }
     text
+}
+
+/// Returns whether a line of a memory is its title once more.
+pub(super) fn says_title(line: &str, candidate: &Candidate) -> bool {
+    line.trim_end_matches(['.', '!', '。', '！']) == candidate.title
 }
 
 fn harvest_table(found: &Harvest) -> String {

@@ -8,6 +8,7 @@ mod projects;
 mod prompt;
 mod recall;
 mod review;
+mod stored;
 
 use crate::cli::backend::BackendName;
 use crate::cli::{DocumentFormat, PageArgs};
@@ -288,19 +289,17 @@ fn list_table(topics: &[memory::topic::Topic], now: Time) -> String {
         }
         let name = kind.map_or("untyped", |kind| kind.name());
         let _ = writeln!(text, "{name} ({})", of_kind.len());
-        for topic in of_kind {
+        let ages = of_kind.iter().map(|topic| when::format_age(topic.last_said(), now));
+        let ages = ages.collect::<Vec<_>>();
+        let width = ages.iter().map(|age| age.chars().count()).max().unwrap_or(0);
+        for (topic, age) in of_kind.into_iter().zip(ages) {
+            let times = format!("{}x", topic.confirmation_count());
+            let _ = writeln!(text, "  {age:<width$}  {times:>3}  {}", topic.name());
             let project = topic
                 .field("project")
-                .map(|project| format!(", {project}"))
+                .map(|project| format!(" in {project}"))
                 .unwrap_or_default();
-            let age = when::format_age(topic.last_said(), now);
-            let _ = writeln!(text, "  {}", topic.name());
-            let _ = writeln!(
-                text,
-                "      {} ({age}, said {}x{project})",
-                topic.file,
-                topic.confirmation_count()
-            );
+            let _ = writeln!(text, "  {:<width$}       {}{project}", "", topic.file);
         }
     }
     text

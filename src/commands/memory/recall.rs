@@ -37,7 +37,7 @@ struct RecallQuery {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Memories are ranked by the words of the query in name, description and text: how rare the words are and how close together they
-stand, with stems and synonyms. The answer ends at the first memory that scores less than half of the best one (--fit). It is
+stand, with stems and synonyms. The answer ends at the first memory that scores less than 0.4 of the best one (--fit). It is
 empty only if no memory contains a word that the query is about.
 
 Examples:
@@ -61,7 +61,7 @@ pub struct RecallArgs {
     #[arg(long, value_name = "N")]
     pub max_files: Option<usize>,
     /// Leave out memories that score less than this share of the best one, 0 to 1.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.4, value_parser = parse_share)]
     pub fit: f64,
     /// A file that this session has seen already; repeatable.
     #[arg(long, value_name = "FILE")]

@@ -2,8 +2,9 @@
 
 use crate::cli::{InputArgs, parse_share};
 use crate::commands::memory::consolidate::print_changes;
-use crate::commands::memory::extract::{EXTRACT_FILTER, candidate_paragraph, extract_projects, read_rules};
+use crate::commands::memory::extract::{EXTRACT_FILTER, candidate_paragraph, extract_projects, read_rules, says_title};
 use crate::commands::memory::projects::{ProjectArgs, split_by_project, target_dirs};
+use crate::commands::memory::stored::directory_name;
 use crate::commands::memory::{DirArgs, now};
 use crate::commands::policy::{index_limits, memory_policy};
 use crate::commands::reading::report_problems;
@@ -295,17 +296,12 @@ fn to_markdown(waiting: &BTreeMap<PathBuf, Vec<Candidate>>) -> String {
     let mut text = String::from(
         "# Memories to decide on\n\nTick what should be kept. Write `drop` or `never` before the mark at the end of a line to drop it.\n",
     );
-    for candidates in waiting.values() {
+    for (dir, candidates) in waiting {
         let mut project = None;
         for candidate in candidates {
             if project != Some(&candidate.project) {
                 project = Some(&candidate.project);
-                let name = memory::names::shown_name(candidate.project.rsplit(['/', '\\']).next().unwrap_or_default());
-                let _ = writeln!(
-                    text,
-                    "\n## {}\n",
-                    if name.is_empty() { "Unknown project" } else { &name }
-                );
+                let _ = writeln!(text, "\n## {}\n", project_heading(dir, &candidate.project));
             }
             let _ = writeln!(
                 text,
@@ -315,7 +311,8 @@ fn to_markdown(waiting: &BTreeMap<PathBuf, Vec<Candidate>>) -> String {
                 candidate.confidence,
                 candidate_mark(candidate)
             );
-            for line in candidate.body.lines().filter(|line| !line.is_empty()) {
+            let lines = candidate.body.lines().filter(|line| !line.is_empty());
+            for line in lines.filter(|line| !says_title(line, candidate)) {
                 let _ = writeln!(text, "  > {line}");
             }
             let said = candidate.sources.iter().rev().take(3);
@@ -327,6 +324,19 @@ fn to_markdown(waiting: &BTreeMap<PathBuf, Vec<Candidate>>) -> String {
         }
     }
     text
+}
+
+/// Returns the heading of a project: its name, as that of its directory where several have the same.
+fn project_heading(dir: &Path, root: &str) -> String {
+    let own = memory::names::shown_name(root.rsplit(['/', '\\']).next().unwrap_or_default());
+    let name = directory_name(dir);
+    if name.ends_with(&own) && !own.is_empty() {
+        name
+    } else if own.is_empty() {
+        "Unknown project".to_owned()
+    } else {
+        own
+    }
 }
 
 /// Reads the decisions in such a file, by mark.

@@ -15,6 +15,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use transcript::log::Time;
 use transcript::messages::{Message, MessagePart, MessageRole, WordsChannel};
+use transcript::paths::is_instruction;
 
 /// Milliseconds of a day.
 const DAY: Time = 86_400_000;
@@ -147,6 +148,7 @@ pub fn gather_statements(
 ) -> Vec<Statement> {
     let timeline = MessageTimeline::new(messages);
     let calls = describe_refused_calls(messages);
+    let edits = find_instruction_edits(messages);
     let mut statements = Vec::new();
     let mut said = HashSet::<(&str, &str)>::new();
     let mut opened = HashSet::<&str>::new();
@@ -166,6 +168,7 @@ pub fn gather_statements(
                 reply_to: timeline.reply_before(message),
                 is_opening: opened.insert(&message.session),
                 follows_stop,
+                edited: edits.get(message.session.as_str()).map_or(&[], Vec::as_slice),
                 own,
             };
             context.add_statements(options, &mut statements, extraction);
@@ -203,6 +206,24 @@ fn user_texts<'m>(message: &'m Message, calls: &HashMap<&str, String>) -> Vec<Us
         _ => None,
     };
     message.parts.iter().filter_map(read).collect()
+}
+
+/// Finds the instruction files that each session wrote or edited.
+fn find_instruction_edits(messages: &[Message]) -> HashMap<&str, Vec<(u64, String)>> {
+    let mut edits = HashMap::<&str, Vec<(u64, String)>>::new();
+    for message in messages {
+        for part in &message.parts {
+            if let MessagePart::Call { name, input, .. } = part
+                && matches!(name.as_str(), "Write" | "Edit" | "MultiEdit")
+                && let Some(path) = input.get("file_path").and_then(Value::as_str)
+                && is_instruction(path)
+            {
+                let file = path.rsplit(['/', '\\']).next().unwrap_or(path).to_lowercase();
+                edits.entry(&message.session).or_default().push((message.line, file));
+            }
+        }
+    }
+    edits
 }
 
 /// Describes the calls that people refused, by id.
@@ -243,6 +264,8 @@ struct TextContext<'m> {
     reply_to: Option<&'m str>,
     is_opening: bool,
     follows_stop: bool,
+    /// Instruction files that the session changed: the line of the record, and the name of the file.
+    edited: &'m [(u64, String)],
 }
 
 impl TextContext<'_> {
@@ -321,7 +344,7 @@ impl TextContext<'_> {
         let is_request = rules.phrases.iter().any(|phrases| {
             phrases
                 .request
-                .is_match(&crate::extract::wording::strip_filler(&sentence.text, rules))
+                .is_match(&crate::extract::title::strip_filler(&sentence.text, rules))
         });
         let placement = Placement {
             sentences: sentences.len(),
@@ -355,7 +378,14 @@ impl TextContext<'_> {
             lowered: scored.lowered,
             text: sentence.text.clone(),
         };
-        if let Some(reason) = scored.refused {
+        let low = sentence.text.to_lowercase();
+        let is_named = |file: &str| low.contains(file) || low.contains(&file.replace("agents.", "agent."));
+        let is_carried_out = |(line, file): &(u64, String)| *line > message.line && is_named(file);
+        let carried_out = self.edited.iter().any(is_carried_out);
+        let refused = scored
+            .refused
+            .or_else(|| carried_out.then(|| "it went into the instruction file".to_owned()));
+        if let Some(reason) = refused {
             // What is too weak anyway is not worth a line.
             if statement.confidence() >= crate::extract::REVIEW_CONFIDENCE {
                 extraction

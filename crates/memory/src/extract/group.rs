@@ -52,7 +52,11 @@ impl StatementGroup {
     /// Returns the confidence: of the best statement, raised by every day on which it came back.
     pub fn confidence(&self) -> f64 {
         let best = self.best();
-        let again = self.days().min(MAX_DAYS) - 1;
+        // What every session asks for is no rule, however often it comes.
+        let again = match score::is_everyday(&best.text) {
+            true => 0,
+            false => self.days().min(MAX_DAYS) - 1,
+        };
         score::confidence(best.score + DAY_POINTS * again as f64).max(best.floor)
     }
 
@@ -120,7 +124,7 @@ fn find_group(
         let is_alike =
             first.is_negative == statement.is_negative && first.is_open_question() == statement.is_open_question();
         let fewest = first.words.len().min(statement.words.len());
-        if !is_alike || count < fewest.clamp(1, 3) {
+        if !is_alike || has_other_numbers(first, statement) || count < fewest.clamp(1, 3) {
             continue;
         }
         let other = first.words.iter().map(weight).sum::<f64>();
@@ -130,6 +134,19 @@ fn find_group(
         }
     }
     best.map(|(_, at)| at)
+}
+
+/// Returns whether statements name different numbers: the same request for another issue or version is another statement.
+fn has_other_numbers(one: &Statement, other: &Statement) -> bool {
+    let numbers = |said: &Statement| {
+        let words = said
+            .words
+            .iter()
+            .filter(|word| word.bytes().any(|byte| byte.is_ascii_digit()));
+        words.cloned().collect::<Vec<_>>()
+    };
+    let (one, other) = (numbers(one), numbers(other));
+    !one.is_empty() && !other.is_empty() && one != other
 }
 
 /// Removes what was taken back later.

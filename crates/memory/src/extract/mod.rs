@@ -3,7 +3,8 @@
 //! 1. [`gather`]: every channel in which a person speaks, without what they pasted, as statements with their neighbors.
 //! 2. [`score`]: each statement by general cues and by where it stands.
 //! 3. `group`: statements of one project that say the same, over sessions; a later one that contradicts wins.
-//! 4. `wording`: a title, a hook, a body. Nothing is cut, no question becomes an order.
+//! 4. [`title`] and `wording`: a title, a hook, a body. Nothing is cut, no question becomes an order. What has no title waits
+//!    for a person.
 //!
 //! The order of the messages does not matter: they are sorted by time first.
 
@@ -12,6 +13,7 @@ pub mod gather;
 mod group;
 mod habits;
 pub mod score;
+pub mod title;
 mod wording;
 
 use crate::acts::LearnedWeights;
@@ -25,6 +27,7 @@ use habits::{Habit, find_habits};
 use language::secrets;
 use language::shorten::cut_at_word;
 use std::collections::{BTreeMap, BTreeSet};
+pub use title::MAX_TITLE_CHARS;
 use transcript::messages::Message;
 
 /// Confidence from which a candidate is written without being asked for.
@@ -33,8 +36,6 @@ pub const MIN_CONFIDENCE: f64 = 0.5;
 pub const REVIEW_CONFIDENCE: f64 = 0.2;
 /// Longest hook, in characters.
 pub const MAX_HOOK_CHARS: usize = 150;
-/// Longest title, in characters.
-pub const MAX_TITLE_CHARS: usize = 110;
 
 /// Options of [`extract_with`].
 #[derive(Clone, Copy)]
@@ -275,11 +276,12 @@ fn finish_group(
     if instructions.says(best) {
         return reject("the instruction files say it themselves");
     }
-    let Some(candidate) = wording::compose(&group, confidence, options.rules) else {
+    let Some((candidate, has_title)) = wording::compose(&group, confidence, options.rules) else {
         return reject("points at something that was not said");
     };
-    // A question is never written by itself: a person decides what it asks for.
-    let is_written = confidence >= options.min_confidence && !best.is_open_question();
+    // A question is never written by itself: a person decides what it asks for, and how it is worded what has no title.
+    let is_worded = has_title || best.floor >= options.min_confidence;
+    let is_written = confidence >= options.min_confidence && !best.is_open_question() && is_worded;
     let turned = reject_statement(best, "holds a secret");
     accept_unless_secret(candidate, is_written, || turned, extraction);
 }

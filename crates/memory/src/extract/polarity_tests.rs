@@ -128,7 +128,7 @@ fn found_in(text: &str, min_confidence: f64) -> Extraction {
 fn fault(text: &str, sense: Sense, candidate: &Candidate) -> Option<&'static str> {
     let rule = candidate.body.split("\n\n").next().unwrap_or_default();
     let (low, title) = (rule.to_lowercase(), candidate.title.to_lowercase());
-    let names_topic = candidate.title.starts_with("About ") || candidate.title.starts_with("关于");
+    let names_topic = candidate.title.starts_with("Note on ") || candidate.title.starts_with("关于");
     if is_negative(text) != is_negative(rule) {
         return Some("the rule is turned around");
     }

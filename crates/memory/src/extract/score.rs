@@ -1,9 +1,10 @@
 //! Scores a sentence: the cues in it, where it stands, and what the person's acts taught.
 
 use crate::extract::ExtractOptions;
-use crate::extract::wording::strip_filler;
+use crate::extract::title::{TitleForm, form_title, has_phrase, strip_filler, to_order};
+use crate::extract::wording::without_reason;
 use crate::kinds::MemoryKind;
-use crate::rules::{CandidatePatterns, ExtractionRules};
+use crate::rules::{CandidatePatterns, ExtractionRules, StandingRole};
 use language::words::content_words;
 use transcript::messages::WordsChannel;
 
@@ -11,6 +12,13 @@ use transcript::messages::WordsChannel;
 pub const MIDDLE_SCORE: f64 = 2.3;
 /// How fast confidence grows with the score.
 const STEEPNESS: f64 = 1.1;
+
+/// Points of a sentence that is a lasting rule by its form.
+const STANDING_POINTS: f64 = 0.8;
+/// Score from which a sentence that is none gains less and less, and the most that it can gain: alone it stays below the
+/// threshold, said again on another day it can pass.
+const WEAK_SCORE: f64 = 1.8;
+const WEAK_GAIN: f64 = 0.4;
 
 /// Where a sentence stands.
 #[derive(Debug, Clone, Copy)]
@@ -91,8 +99,9 @@ pub fn score_sentence(
 ) -> ScoredSentence {
     let rules = options.rules;
     let (mut score, mut strongest, mut lowered) = (0.0, (0.0, None), (-0.5, None));
-    for at in matching_cues(text, due, rules) {
-        let cue = &rules.cues[at];
+    let cues = matching_cues(text, due, rules);
+    for at in &cues {
+        let cue = &rules.cues[*at];
         score += cue.weight;
         if cue.weight > strongest.0 {
             strongest = (cue.weight, Some(cue.name.clone()));
@@ -103,6 +112,11 @@ pub fn score_sentence(
         if weight * amount < lowered.0 {
             lowered = (weight * amount, Some(name));
         }
+    }
+    if is_standing(text, &cues, place, rules) {
+        score += STANDING_POINTS;
+    } else if score > WEAK_SCORE {
+        score = WEAK_SCORE + WEAK_GAIN * (1.0 - (WEAK_SCORE - score).exp());
     }
     if let Some(learned) = options.learned {
         score += learned.shift(&content_words(text));
@@ -127,6 +141,55 @@ pub fn score_sentence(
     }
 }
 
+/// Returns whether a sentence is a lasting rule by its form: it has a title, and it names a scope, asks to be remembered,
+/// forbids a way of working, says where something is, or refuses a call with a rule. A single case is none.
+fn is_standing(text: &str, cues: &[usize], place: &Placement, rules: &ExtractionRules) -> bool {
+    if place.is_question && !place.is_request {
+        return false;
+    }
+    let Some((_, form)) = form_title(text, rules) else {
+        return false;
+    };
+    // What stands before an order hides it: "oh, please don't ...".
+    let order = to_order(text, rules);
+    let mut all = matching_cues(&order, &rules.candidate_patterns(&order), rules);
+    all.extend(cues);
+    let has = |role: StandingRole| all.iter().any(|at| rules.cues[*at].standing == Some(role));
+    // "From now on" is a scope, although "now" is not.
+    let bare = without_reason(text, rules).to_lowercase().replace("from now on", "");
+    let is_specific = has_phrase(&bare, rules, |phrases| &phrases.specific);
+    let is_answer = place.channel == WordsChannel::Answer;
+    // A fact about a flag, a file or a name in the code is about the product.
+    let is_product = form == TitleForm::Fact && (is_dataish(text) || code_signs(text) > 0 || text.contains("--"));
+    let is_scope = has(StandingRole::Scope) && !is_answer && !is_product && names_scope(text, rules);
+    let is_work = has(StandingRole::Work) && has(StandingRole::Topic);
+    let is_refusal = place.channel == WordsChannel::Refusal
+        && has(StandingRole::Topic)
+        && (has(StandingRole::Refusal) || has(StandingRole::Work));
+    let is_fact = form == TitleForm::Fact && (has(StandingRole::Fact) || has(StandingRole::Person));
+    is_scope || !is_specific && (has(StandingRole::Remember) || is_work || is_refusal || is_fact)
+}
+
+/// Returns whether the main clause of a sentence names the scope: not a quotation, and not a clause about something else.
+fn names_scope(text: &str, rules: &ExtractionRules) -> bool {
+    const JOINTS: [&str; 5] = [" that ", " which ", " who ", " whether ", " so "];
+    const LEADS: [&str; 5] = ["sure", "ensure", "remember", "mind", "note"];
+    let main = text.split('"').step_by(2).collect::<String>().to_ascii_lowercase();
+    let ends = JOINTS.iter().filter_map(|joint| main.find(joint));
+    let is_led = |end: &usize| LEADS.iter().any(|lead| main[..*end].ends_with(lead));
+    let end = ends.filter(|end| !is_led(end)).min();
+    // "Any finding that ... should": the clause belongs to the subject.
+    let is_every = ["any ", "all ", "every ", "each "]
+        .iter()
+        .any(|start| main.starts_with(start));
+    let end = end.filter(|_| !is_every).unwrap_or(main.len());
+    let mut scopes = rules
+        .cues
+        .iter()
+        .filter(|cue| cue.standing == Some(StandingRole::Scope));
+    scopes.any(|cue| cue.pattern.is_match(&main[..end]))
+}
+
 /// Returns why a sentence must never be kept.
 pub fn refusal<'r>(text: &str, rules: &'r ExtractionRules) -> Option<&'r str> {
     let due = rules.candidate_patterns(text);
@@ -136,7 +199,7 @@ pub fn refusal<'r>(text: &str, rules: &'r ExtractionRules) -> Option<&'r str> {
         .map(|refuse| refuse.name.as_str())
 }
 
-fn find_kind(text: &str, rules: &ExtractionRules) -> Option<MemoryKind> {
+pub(crate) fn find_kind(text: &str, rules: &ExtractionRules) -> Option<MemoryKind> {
     let has_han = has_han(text);
     let mut kinds = rules.kinds.iter();
     let found = kinds.find(|typed| {
@@ -190,8 +253,8 @@ const EVERYDAY: [&str; 34] = [
 ];
 
 /// Returns whether a sentence only asks to commit, to push and the like.
-fn is_everyday(text: &str) -> bool {
-    let words = content_words(text);
+pub(crate) fn is_everyday(text: &str) -> bool {
+    let words = content_words(strip_filler(text, ExtractionRules::built_in()).as_str());
     words.len() < 6 && words.iter().all(|word| EVERYDAY.contains(&word.as_str()))
 }
 

@@ -163,7 +163,7 @@ fn check_meaning(text: &str, condition: Option<&str>, is_question: bool) {
         let said = crate::similar::is_negative(text);
         let body = candidate.body.split("\n\n").next().unwrap_or_default();
         assert_eq!(crate::similar::is_negative(body), said, "{text}: {body}");
-        let is_topic = candidate.title.starts_with("About ") || candidate.title.starts_with("关于");
+        let is_topic = candidate.title.starts_with("Note on ") || candidate.title.starts_with("关于");
         if !is_topic {
             assert_eq!(
                 crate::similar::is_negative(&candidate.title),

@@ -2,7 +2,7 @@
 //!
 //! On top of BM25 a memory scores for the two adjacent lines that hold most of the query, for query words that are adjacent
 //! or close together, and for synonyms. Question words weigh less. A request for advice is ranked by the subject of a memory
-//! instead. The list ends at the first score below half of the best one; it is empty only if no memory has a word of the query
+//! instead. The list ends at the first score below 0.4 of the best one; it is empty only if no memory has a word of the query
 //! that is about something. docs/memory.md has the figures.
 //!
 //! `index` holds the words of all memories, `question` parses a query, `query_words` finds its
@@ -39,8 +39,6 @@ pub struct RecallWeights {
     pub related: f64,
     /// Members of a category that the query names.
     pub members: f64,
-    /// Words of the wider synonym list, used if there is no closer match.
-    pub wider: f64,
     /// Two query words next to each other.
     pub neighbors: f64,
     /// Two query words close together.
@@ -71,7 +69,6 @@ impl Default for RecallWeights {
             filler: 0.5,
             related: 0.6,
             members: 0.7,
-            wider: 0.5,
             also: 0.15,
             name: 1.4,
             neighbors: 0.4,
@@ -81,7 +78,7 @@ impl Default for RecallWeights {
             time: 1.0,
             opening: 0.45,
             heading: 2,
-            least: 0.5,
+            least: 0.4,
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::RecallWeights;
 use super::query_words::{is_asking_for_self, parse_words};
 use super::time;
-use language::words::{KINDS, RELATED, WIDER, base_form, for_each_word, is_advice_word, is_filler, stem};
+use language::words::{KINDS, RELATED, base_form, for_each_word, is_advice_word, is_filler, stem};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most terms of a query; further words are ignored. Sets of terms are bits of a `u64`.
@@ -24,8 +24,6 @@ pub(super) struct RecallQuestion {
 
 /// A word of the query. Words with the same stem are one term.
 pub(super) struct QueryTerm {
-    /// Whether it is a proper name.
-    pub is_name: bool,
     /// Its base form.
     pub word: String,
     pub stem: String,
@@ -59,7 +57,6 @@ impl RecallQuestion {
             } else if terms.len() < MAX_TERMS {
                 order.push(terms.len() as u8);
                 terms.push(QueryTerm {
-                    is_name: names.contains(word),
                     word: base_form(word).to_owned(),
                     stem,
                     weight,
@@ -97,8 +94,6 @@ pub(super) enum TermRole {
     Related,
     /// It is a member of the category that the term names.
     Member,
-    /// It is a synonym by the wider list.
-    Wider,
 }
 
 /// Returns the stems that match terms of a question, and how they match which terms.
@@ -121,11 +116,5 @@ pub(super) fn wanted_stems(question: &RecallQuestion) -> BTreeMap<String, Vec<(u
         }
     });
     KINDS.for_each_synonym(&stems, |at, other| add(at, other, TermRole::Member));
-    // A proper name has no synonyms.
-    WIDER.for_each_synonym(&stems, |at, other| {
-        if is_content(at) && !question.terms[at].is_name {
-            add(at, other, TermRole::Wider);
-        }
-    });
     wanted
 }

@@ -19,8 +19,6 @@ pub(super) struct VocabularyRoles {
     pub related: Vec<u64>,
     /// Terms as bits.
     pub members: Vec<u64>,
-    /// Terms as bits.
-    pub wider: Vec<u64>,
 }
 
 /// Terms and pairs of neighbors that a memory has, as bits.
@@ -29,13 +27,12 @@ pub(super) struct TermPresence {
     pub own: u64,
     pub related: u64,
     pub members: u64,
-    pub wider: u64,
     pub neighbors: u64,
 }
 
 impl TermPresence {
     pub fn is_empty(&self) -> bool {
-        self.own | self.related | self.members | self.wider == 0
+        self.own | self.related | self.members == 0
     }
 }
 
@@ -45,7 +42,6 @@ pub(super) struct IdfWeights {
     pub own: Vec<f64>,
     pub related: Vec<f64>,
     pub members: Vec<f64>,
-    pub wider: Vec<f64>,
     pub neighbors: Vec<f64>,
 }
 
@@ -61,7 +57,6 @@ struct TermMatches {
     own: Vec<u32>,
     related: Vec<u32>,
     members: Vec<u32>,
-    wider: Vec<u32>,
     neighbors: Vec<u32>,
     passage: f64,
     near: f64,
@@ -80,35 +75,33 @@ impl TermMatches {
             own: vec![0; terms],
             related: vec![0; terms],
             members: vec![0; terms],
-            wider: vec![0; terms],
             neighbors: vec![0; question.neighbors.len()],
             passage: 0.0,
             near: 0.0,
         };
         let mut positions = vec![Vec::<u32>::new(); terms];
-        let (mut own, mut related, mut wider) = (0_u64, 0_u64, 0_u64);
-        let mut line_before = (0_u64, 0_u64, 0_u64);
+        let (mut own, mut related) = (0_u64, 0_u64);
+        let mut line_before = (0_u64, 0_u64);
         let mut before = 0_u8;
         let mut position = 0_u32;
         // A synonym counts half as much in a passage as in the whole memory.
-        let worth = |own: u64, related: u64, wider: u64| {
-            let of = |at: usize| match (own >> at & 1, related >> at & 1, wider >> at & 1) {
-                (1, ..) => idf_weights.own[at],
-                (_, 1, _) => idf_weights.related[at] * weights.related / 2.0,
-                (_, _, 1) => idf_weights.wider[at] * weights.wider,
+        let worth = |own: u64, related: u64| {
+            let of = |at: usize| match (own >> at & 1, related >> at & 1) {
+                (1, _) => idf_weights.own[at],
+                (_, 1) => idf_weights.related[at] * weights.related / 2.0,
                 _ => 0.0,
             };
             (0..terms).map(of).sum::<f64>()
         };
         for (at, &word) in document.words.iter().enumerate() {
             if word == LINE_END {
-                if own | related | wider != 0 {
-                    let (own_before, related_before, wider_before) = line_before;
-                    let two = worth(own | own_before, related | related_before, wider | wider_before);
+                if own | related != 0 {
+                    let (own_before, related_before) = line_before;
+                    let two = worth(own | own_before, related | related_before);
                     found.passage = found.passage.max(two);
                 }
-                line_before = (own, related, wider);
-                (own, related, wider, before) = (0, 0, 0, 0);
+                line_before = (own, related);
+                (own, related, before) = (0, 0, 0);
                 position += LINE_GAP;
                 continue;
             }
@@ -124,11 +117,9 @@ impl TermMatches {
                 }
             }
             related |= roles.related[word as usize];
-            wider |= roles.wider[word as usize];
             let others = [
                 (roles.related[word as usize], &mut found.related),
                 (roles.members[word as usize], &mut found.members),
-                (roles.wider[word as usize], &mut found.wider),
             ];
             for (mut terms, counts) in others {
                 while terms != 0 {
@@ -175,7 +166,6 @@ impl RecallIndex {
             own: vec![0; self.vocabulary.len()],
             related: vec![0; self.vocabulary.len()],
             members: vec![0; self.vocabulary.len()],
-            wider: vec![0; self.vocabulary.len()],
         };
         let mut is_found = vec![false; question.terms.len()];
         for (wanted, matches) in wanted_stems(question) {
@@ -190,7 +180,6 @@ impl RecallIndex {
                         }
                         TermRole::Related => roles.related[number] |= bit,
                         TermRole::Member => roles.members[number] |= bit,
-                        TermRole::Wider => roles.wider[number] |= bit,
                     }
                 }
             }
@@ -220,7 +209,6 @@ impl RecallIndex {
                 count.own |= if own > 0 { 1 << (own - 1) } else { 0 };
                 count.related |= roles.related[word as usize];
                 count.members |= roles.members[word as usize];
-                count.wider |= roles.wider[word as usize];
                 if let Some(pair) = question.neighbor_pair(before, own) {
                     count.neighbors |= 1 << pair;
                 }
@@ -254,10 +242,6 @@ impl RecallIndex {
             let any = inverse(having(&|count| (count.own | count.related | count.members) & bit != 0));
             idf_weights.related.push(own.min(either));
             idf_weights.members.push(own.min(any));
-            let any = inverse(having(&|count| {
-                (count.own | count.related | count.members | count.wider) & bit != 0
-            }));
-            idf_weights.wider.push(own.min(any));
         }
         for (at, &(one, other)) in question.neighbors.iter().enumerate() {
             let weight = question.terms[usize::from(one)]
@@ -302,10 +286,6 @@ impl RecallIndex {
             } else if count.members & (1 << at) != 0 {
                 let worth = idf_weights.members[at] * weights.members;
                 score += worth * gain(f64::from(found.members[at]), drag);
-                *share = worth;
-            } else if count.wider & (1 << at) != 0 {
-                let worth = idf_weights.wider[at] * weights.wider;
-                score += worth * gain(f64::from(found.wider[at]), drag);
                 *share = worth;
             }
         }

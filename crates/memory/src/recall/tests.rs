@@ -86,27 +86,6 @@ fn members_are_found_by_their_category_and_words_despite_a_typo() {
 }
 
 #[test]
-fn the_wider_list_counts_only_where_nothing_is_nearer() {
-    let mut index = index();
-    index.add("", "The parcel came on Friday.");
-    let all = RecallWeights {
-        least: 0.01,
-        ..RecallWeights::default()
-    };
-    let found = |index: &RecallIndex, query: &str| {
-        let hits = index.find_matches(query, &all);
-        hits.iter().map(|hit| hit.document).collect::<Vec<_>>()
-    };
-    assert_eq!(found(&index, "when did the package come"), [4]);
-    index.add("", "The package came on Friday.");
-    assert_eq!(found(&index, "when did the package come"), [5, 4]);
-    // A name is no word of the language.
-    index.add("", "The plumbing is old.");
-    assert_eq!(found(&index, "how old is the plumber"), [6]);
-    assert!(found(&index, "what does Ms Plumber want").is_empty());
-}
-
-#[test]
 fn words_are_found_by_how_they_start() {
     let mut index = RecallIndex::default();
     index.add("", "q dying dine 5g 偏好 über");
