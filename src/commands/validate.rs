@@ -68,7 +68,7 @@ pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
         windows: true,
         ..LogNeeds::default()
     };
-    let (sessions, problems, selection) =
+    let (sessions, account, problems, selection) =
         with_logs(args.input.shown_as_table(args.out.shows_table()), needs, |source| {
             let run = source.read();
             let bar = source.session_bar(&run);
@@ -76,10 +76,11 @@ pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
                 bar.inc(1);
                 SessionValidation::new(view, &policies, &prices, args.explain.as_deref(), args.working_set)
             });
+            let account = run.count_usage(source.options.cache, &prices);
             let mut problems = run.problems;
             problems.extend(defects);
             problems.extend(source.problems());
-            (sessions, problems, run.selection.label)
+            (sessions, account, problems, run.selection.label)
         })?;
     let mut problems = problems;
     problems.extend(sessions.iter().flat_map(|session| session.problems.iter().cloned()));
@@ -88,7 +89,7 @@ pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
         explain_session(args, &sessions, wanted)?;
         return Ok(report_problems(&args.input, &problems));
     }
-    let report = ValidationReport::new(&sessions, &policies, &problems, args.within, &selection);
+    let report = ValidationReport::new(&sessions, &policies, &problems, args.within, &selection, &account);
     write_output(&args.out, |out, style| match args.out.format.row_format() {
         Some(format) => report.write(format, style, out),
         None if args.out.format == CheckFormat::Github => out.write_all(report.annotations().as_bytes()),

@@ -34,6 +34,7 @@ pub fn overview_from_stats(document: &Json, rows: &[(&str, Vec<Json>)]) -> Json 
         "unknown_models",
         "prices",
         "rewound_tokens",
+        "recorded",
     ] {
         overview.insert(key.to_owned(), document[key].clone());
     }

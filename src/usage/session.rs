@@ -4,6 +4,7 @@
 //! work of `super::usage`.
 
 use crate::usage::title::SessionTitle;
+use replay::sim::trace::{BoundaryTrigger, find_boundaries};
 use replay::tokens::calibrate::{ChainSizes, RoundSize, TokenOrigin, UnfitReason, size_rounds};
 use replay::tokens::ledger::{LedgerBuilder, LedgerEntries, TokenLedger};
 use replay::tokens::ratios::RatioTable;
@@ -83,6 +84,25 @@ pub struct BilledCall {
     pub is_copied: bool,
     /// On a rewound branch.
     pub is_rewound: bool,
+    /// Made within the response of another call: advice of another model, a model that declined.
+    pub is_inner: bool,
+    /// In a conversation that can be replayed: of the main agent or of a sub-agent.
+    pub is_threaded: bool,
+    /// Estimated output beyond what the log has, if that is a count from the middle of the stream.
+    pub output_rest: u64,
+}
+
+/// Where a call belongs in its session. Every call has one place, so that parts add up to all calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallPlace {
+    /// In a conversation: what can be replayed.
+    Conversation,
+    /// Within the response of another call.
+    WithinResponse,
+    /// On a branch that the user rewound.
+    RewoundBranch,
+    /// Beside the conversations.
+    Elsewhere,
 }
 
 /// The window of the main chain over its rounds.
@@ -119,15 +139,58 @@ impl Occupancy {
     }
 }
 
-/// Boundaries by kind.
+/// Boundaries by kind. Those of conversations count, as in an audit and in a replay; the rest is apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundaryCounts {
     /// Automatic compactions.
     pub auto: u64,
     /// Compactions that a person asked for.
     pub manual: u64,
+    /// Summaries by old clients that wrote no boundary.
+    pub unknown: u64,
     /// Recorded micro-compactions.
     pub micro: u64,
+    /// Boundaries of any kind that no conversation goes through: on rewound branches.
+    pub off_chain: u64,
+    /// Boundaries of conversations that the filters leave out.
+    pub unselected: u64,
+}
+
+impl BoundaryCounts {
+    /// Returns the number of compactions, micro-compactions left out.
+    pub fn compactions(&self) -> u64 {
+        self.auto + self.manual + self.unknown
+    }
+
+    /// Adds other counts.
+    pub fn merge(&mut self, other: &BoundaryCounts) {
+        self.auto += other.auto;
+        self.manual += other.manual;
+        self.unknown += other.unknown;
+        self.micro += other.micro;
+        self.off_chain += other.off_chain;
+        self.unselected += other.unselected;
+    }
+
+    /// Adds the boundaries among the input records of a call.
+    fn add_inputs(&mut self, session: &Session<'_>, inputs: &[Node], filter: TimeRange) {
+        find_boundaries(session, inputs, |node, trigger| {
+            let record = session.record(node);
+            if session.is_copied(node) {
+                return;
+            }
+            if !filter.contains(record.time) {
+                self.unselected += 1;
+                return;
+            }
+            *match (record.kind, trigger) {
+                (RecordKind::MicroBoundary, _) => &mut self.micro,
+                (_, BoundaryTrigger::Auto) => &mut self.auto,
+                (_, BoundaryTrigger::Manual) => &mut self.manual,
+                (_, BoundaryTrigger::Unknown) => &mut self.unknown,
+            } += 1;
+        });
+    }
 }
 
 /// How well a round was predicted from the one before.
@@ -197,6 +260,8 @@ pub struct RecordTotals<'s, 'a> {
     names: NameInterner,
     /// By call: the record that tells where it belongs.
     owning_records: Vec<Node>,
+    /// Boundaries, wherever they are.
+    boundary_records: u64,
 }
 
 impl<'s, 'a> RecordTotals<'s, 'a> {
@@ -212,11 +277,12 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             },
             names: NameInterner::default(),
             owning_records: Vec::new(),
+            boundary_records: 0,
         };
         told.report.title = SessionTitle::find(session);
         told.report.project = session_project(session).to_owned();
         told.report.pulls = pull_links(session);
-        count_records(session, wanted.filter, &mut told.report);
+        told.boundary_records = count_records(session, wanted.filter, &mut told.report);
         told.merge_calls();
         told
     }
@@ -230,14 +296,21 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             ledger,
             rewound,
             rewound_nodes,
+            threaded_lines,
+            mut boundaries,
             occupancy,
             reads,
             predictions,
             unfit,
             problems,
         } = followed;
+        boundaries.off_chain = self.boundary_records.saturating_sub(boundaries.auto + boundaries.manual + boundaries.micro);
         for (call, teller) in std::iter::zip(&mut self.report.calls, self.owning_records) {
             call.is_rewound = rewound_nodes.binary_search(&teller).is_ok();
+            if let Ok(at) = threaded_lines.binary_search_by_key(&teller, |(line, _)| *line) {
+                call.is_threaded = true;
+                call.output_rest = if call.is_inner { 0 } else { threaded_lines[at].1 };
+            }
         }
         let predictions = predictions.into_iter().map(|(node, prediction)| {
             let model = self.session.response(node).map_or(0, |line| line.model);
@@ -253,6 +326,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             ledger: ledger.into(),
             rewound: rewound.into(),
             occupancy,
+            boundaries,
             reads,
             unfit,
             problems,
@@ -267,6 +341,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             report,
             names,
             owning_records: tellers,
+            ..
         } = self;
         // A call mostly has two lines.
         let expected = session.response_lines() / 2;
@@ -311,7 +386,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
                 is_client: scope.is_sidechain && is_client_chain(log.string(scope.agent)),
                 is_progress: line.is_progress,
                 is_copied,
-                is_rewound: false,
+                ..BilledCall::default()
             };
             let mut add = |call: BilledCall| match index.find(&call, |at| &report.calls[at as usize]) {
                 Some(at) => {
@@ -334,6 +409,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
                     request: 0,
                     tokens: other.tokens,
                     window: other.tokens.input_side(),
+                    is_inner: true,
                     model: names.intern(&mut report.names, session, node, other.model),
                     ..call
                 });
@@ -344,7 +420,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
 }
 
 /// The other half: what comes of the conversation that the records make up. Fields are those of a [`SessionReport`], but for
-/// two.
+/// three.
 #[derive(Default)]
 pub struct ThreadTotals {
     branches: u64,
@@ -353,6 +429,9 @@ pub struct ThreadTotals {
     rewound: TokenLedger,
     /// Records on rewound branches, sorted.
     rewound_nodes: Vec<Node>,
+    /// Lines of the responses that make up conversations, sorted, each with the estimated rest of its response's output.
+    threaded_lines: Vec<(Node, u64)>,
+    boundaries: BoundaryCounts,
     occupancy: Occupancy,
     reads: ReadTotals,
     /// How well rounds are predicted, beside a line of each: it names the model, which is numbered when the halves are joined.
@@ -374,6 +453,9 @@ impl ThreadTotals {
         let mut booked = booked.into_iter().peekable();
         for (at, chain) in threaded.chains.iter().enumerate() {
             followed.subagents += u64::from(chain.is_sidechain);
+            if !chain.rounds.is_empty() {
+                followed.boundaries.add_inputs(session, &chain.tail, wanted.filter);
+            }
             let mut reads = ReadTracker::default();
             while let Some(next) = booked.next_if(|next| next.chain == at) {
                 next.file_events.iter().for_each(|step| reads.apply(*step));
@@ -386,12 +468,20 @@ impl ThreadTotals {
         followed.problems = threaded.problems.clone();
         followed.rewound_nodes = threaded.rewound.clone();
         followed.rewound_nodes.sort_unstable();
+        followed.threaded_lines.sort_unstable();
         followed
     }
 
     fn add_stretch(&mut self, session: &Session<'_>, chain: &Chain, booked: SizedStretch, wanted: &ReportOptions) {
         let filter = wanted.filter;
         let ChainSizes { rounds, pairs, unfit } = booked.sizes;
+        for (round, size) in std::iter::zip(&chain.rounds[booked.rounds.clone()], &rounds) {
+            self.boundaries.add_inputs(session, &round.inputs, filter);
+            if !session.is_copied(round.lines[0]) {
+                let rest = size.output_rest();
+                self.threaded_lines.extend(round.lines.iter().map(|line| (*line, rest)));
+            }
+        }
         if booked.chain == 0 {
             let counted = std::iter::zip(&chain.rounds[booked.rounds], &rounds)
                 .filter(|(round, size)| filter.contains(size.time) && !session.is_copied(round.lines[0]));
@@ -586,8 +676,9 @@ fn pull_name(url: &str) -> String {
     }
 }
 
-/// What can be read off the records without threading them.
-fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionReport) {
+/// Counts what can be read off the records without threading them. Returns the number of boundaries.
+fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionReport) -> u64 {
+    let mut boundaries = 0;
     let mut version = "";
     for node in session.own_nodes() {
         let record = session.record(node);
@@ -608,16 +699,13 @@ fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionR
             version = log.string(scope.version);
         }
         match record.kind {
-            RecordKind::Boundary => match session.boundary(node) {
-                Some(boundary) if !boundary.is_auto => report.boundaries.manual += 1,
-                _ => report.boundaries.auto += 1,
-            },
-            RecordKind::MicroBoundary => report.boundaries.micro += 1,
+            RecordKind::Boundary | RecordKind::MicroBoundary => boundaries += 1,
             RecordKind::User if !scope.is_sidechain && is_prompt(session, node) => report.prompts += 1,
             _ => {}
         }
     }
     report.version = version.to_owned();
+    boundaries
 }
 
 /// What rewound branches were spent on.
@@ -712,6 +800,19 @@ impl CallIndex {
 }
 
 impl BilledCall {
+    /// Returns where it belongs in its session.
+    pub fn place(&self) -> CallPlace {
+        if self.is_inner {
+            CallPlace::WithinResponse
+        } else if self.is_threaded {
+            CallPlace::Conversation
+        } else if self.is_rewound {
+            CallPlace::RewoundBranch
+        } else {
+            CallPlace::Elsewhere
+        }
+    }
+
     /// Returns whether two tellings with one message id are of one call: their requests do not contradict each other.
     pub fn is_same(&self, other: &BilledCall) -> bool {
         self.message == other.message && (self.request == other.request || self.request == 0 || other.request == 0)
@@ -730,10 +831,18 @@ impl BilledCall {
     /// Takes in another telling of the same call: the most complete counts, the place of the better teller.
     pub fn merge(&mut self, other: &BilledCall) {
         let fullness = |call: &BilledCall| (call.tokens.output, call.tokens.total());
-        if fullness(other) > fullness(self) {
-            self.tokens = other.tokens;
-            self.window = other.window;
-        }
+        let (fuller, less) = match fullness(other) > fullness(self) {
+            true => (*other, *self),
+            false => (*self, *other),
+        };
+        // What is estimated of the fuller telling counts; else the estimate of the other one, less what the fuller one adds.
+        let added = fuller.tokens.output.saturating_sub(less.tokens.output);
+        self.output_rest = match fuller.is_threaded {
+            true => fuller.output_rest,
+            false => less.output_rest.saturating_sub(added),
+        };
+        self.tokens = fuller.tokens;
+        self.window = fuller.window;
         self.request = self.request.max(other.request);
         self.time = match (self.time, other.time) {
             (NO_TIME, time) | (time, NO_TIME) => time,
@@ -745,6 +854,7 @@ impl BilledCall {
                 window,
                 request,
                 time,
+                output_rest,
                 ..
             } = *self;
             *self = BilledCall {
@@ -752,6 +862,7 @@ impl BilledCall {
                 window,
                 request,
                 time,
+                output_rest,
                 ..*other
             };
         }

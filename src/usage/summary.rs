@@ -65,6 +65,9 @@ pub struct UsageSummary {
     /// The filters in words; empty if everything counts.
     #[serde(skip)]
     pub selection: String,
+    /// By session, its calls that are not selected. Those of conversations are replayed with the others.
+    #[serde(skip)]
+    pub unselected: Vec<Vec<BilledCall>>,
 }
 
 impl UsageSummary {
@@ -79,9 +82,10 @@ impl UsageSummary {
     ) -> UsageSummary {
         let calls = sessions.iter_mut().map(|session| std::mem::take(&mut session.calls));
         let mut calls = dedupe_calls(calls.collect());
-        if !selection.is_everything() {
-            select_calls(&mut sessions, &mut calls, selection);
-        }
+        let unselected = match selection.is_everything() {
+            true => Vec::new(),
+            false => select_calls(&mut sessions, &mut calls, selection),
+        };
         let mut reads = ReadTotals::default();
         for session in &mut sessions {
             problems.append(&mut session.problems);
@@ -98,6 +102,7 @@ impl UsageSummary {
             reads,
             problems,
             selection: selection.label.clone(),
+            unselected,
         }
     }
 
@@ -152,8 +157,13 @@ impl UsageSummary {
     }
 }
 
-/// Leaves the selected sessions, and of their calls the selected ones.
-fn select_calls(sessions: &mut Vec<SessionReport>, calls: &mut Vec<Vec<BilledCall>>, selection: &Selection) {
+/// Leaves the selected sessions, and of their calls the selected ones. Returns their other calls.
+fn select_calls(
+    sessions: &mut Vec<SessionReport>,
+    calls: &mut Vec<Vec<BilledCall>>,
+    selection: &Selection,
+) -> Vec<Vec<BilledCall>> {
+    let mut unselected = Vec::new();
     let all = std::iter::zip(std::mem::take(sessions), std::mem::take(calls));
     for (session, mut own) in all {
         let names = SessionNames {
@@ -166,14 +176,23 @@ fn select_calls(sessions: &mut Vec<SessionReport>, calls: &mut Vec<Vec<BilledCal
             continue;
         }
         let model = |call: &BilledCall| session.names.get(call.model as usize).map_or("", |model| model);
-        own.retain(|call| selection.takes_call(call.time, model(call)));
+        let mut others = Vec::new();
+        own.retain(|call| {
+            let is_taken = selection.takes_call(call.time, model(call));
+            if !is_taken && !call.is_progress {
+                others.push(*call);
+            }
+            is_taken
+        });
         let has_records = selection.range.is_unbounded() || session.times.is_some();
         if !own.is_empty() || has_records && selection.models.is_empty() {
             selection.mark_found();
             sessions.push(session);
             calls.push(own);
+            unselected.push(others);
         }
     }
+    unselected
 }
 
 /// Leaves every call with the one session that it counts for.
@@ -257,6 +276,12 @@ mod flag {
     pub const HOUR: u64 = 1 << 6;
     /// The client's own.
     pub const CLIENT: u64 = 1 << 7;
+    /// In no conversation.
+    pub const OUTSIDE: u64 = 1 << 8;
+    /// Within the response of another call.
+    pub const INNER: u64 = 1 << 9;
+    /// Some of its output is estimated.
+    pub const REST: u64 = 1 << 10;
 }
 
 /// Calls are most of a summary, and differ little from one to the next.
@@ -281,6 +306,9 @@ fn pack_call(out: &mut PackWriter, call: &BilledCall, place: &mut [u32; 4], time
     set(call.is_progress, flag::PROGRESS);
     set(call.is_copied, flag::COPIED);
     set(call.is_rewound, flag::REWOUND);
+    set(!call.is_threaded, flag::OUTSIDE);
+    set(call.is_inner, flag::INNER);
+    set(call.output_rest > 0, flag::REST);
     set(new_place != *place, flag::PLACE);
     set(call.window != tokens.input_side(), flag::WINDOW);
     set(tokens.cache_write_1h > 0, flag::HOUR);
@@ -296,6 +324,9 @@ fn pack_call(out: &mut PackWriter, call: &BilledCall, place: &mut [u32; 4], time
     }
     if flags & flag::WINDOW != 0 {
         out.number(call.window);
+    }
+    if flags & flag::REST != 0 {
+        out.number(call.output_rest);
     }
     out.signed(call.time.wrapping_sub(*time));
     (*place, *time) = (new_place, call.time);
@@ -340,6 +371,10 @@ fn unpack_call(input: &mut PackReader<'_>, place: &mut [u32; 4], time: &mut Time
         0 => tokens.input_side(),
         _ => input.number()?,
     };
+    let output_rest = match flags & flag::REST {
+        0 => 0,
+        _ => input.number()?,
+    };
     *time = time.wrapping_add(input.signed()?);
     let [model, branch, cwd, agent] = *place;
     Ok(BilledCall {
@@ -357,6 +392,9 @@ fn unpack_call(input: &mut PackReader<'_>, place: &mut [u32; 4], time: &mut Time
         is_progress: flags & flag::PROGRESS != 0,
         is_copied: flags & flag::COPIED != 0,
         is_rewound: flags & flag::REWOUND != 0,
+        is_threaded: flags & flag::OUTSIDE == 0,
+        is_inner: flags & flag::INNER != 0,
+        output_rest,
     })
 }
 
@@ -377,6 +415,7 @@ mod tests {
             window: 5,
             time: -3,
             is_rewound: true,
+            output_rest: 7,
             ..BilledCall::default()
         };
         let session = |id: &str| SessionReport {

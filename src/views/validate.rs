@@ -2,6 +2,7 @@
 
 mod rows;
 
+use crate::usage::account::UsageAccount;
 use crate::views::{name_version, problems_json};
 use replay::audit::costs::CostComparison;
 use replay::audit::first_edits::{COPY_STATES, FirstEdits, NextTouches};
@@ -60,6 +61,7 @@ pub struct ValidationReport<'a> {
     within: u64,
     /// The filters in words; empty if everything counts.
     selection: &'a str,
+    account: &'a UsageAccount,
     versions: Vec<VersionRow>,
     /// The same by range of versions with the same rules.
     ranges: Vec<VersionRow>,
@@ -81,6 +83,7 @@ impl<'a> ValidationReport<'a> {
         problems: &'a [Problem],
         within: u64,
         selection: &'a str,
+        account: &'a UsageAccount,
     ) -> ValidationReport<'a> {
         let mut versions = BTreeMap::<(Agent, ClientVersion), VersionRow>::new();
         let mut report = ValidationReport {
@@ -89,6 +92,7 @@ impl<'a> ValidationReport<'a> {
             problems,
             within,
             selection,
+            account,
             versions: Vec::new(),
             ranges: Vec::new(),
             images: 0,
@@ -203,6 +207,7 @@ impl<'a> ValidationReport<'a> {
         let exact = self.errors.iter().filter(|(error, _)| *error == 0).count();
         SCHEMA.document(json!({
             "policy": self.policies.name,
+            "recorded": self.account.to_json(),
             "calls": self.total.calls,
             "calls_by_window_grounds": self.count_grounds(),
             "calls_by_window_confidence": self.count_confidence().into_iter().map(|(one, calls)| (one.name(), calls)).collect::<BTreeMap<_, _>>(),
@@ -443,6 +448,9 @@ impl<'a> ValidationReport<'a> {
                     micro_usd(self.costs.recorded) as u64
                 )
             )?;
+        }
+        if let Some(parts) = self.account.explain_conversations() {
+            writeln!(out, "{parts}")?;
         }
         if !self.segments.is_empty() {
             writeln!(
