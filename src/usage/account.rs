@@ -3,10 +3,10 @@
 //!
 //! Pure: takes a summary, gives sums. The parts add up: every call is in one place of its session.
 
-use crate::usage::session::{BoundaryCounts, CallPlace};
+use crate::usage::session::{BilledCall, BoundaryCounts, CallPlace};
 use crate::usage::summary::{LeftOutSessions, UsageSummary};
 use crate::usage::tally::UsageSums;
-use replay::prices::{PicoUsd, PriceBook, PriceTable, micro_usd};
+use replay::prices::{PicoUsd, PriceBook, PriceTable, Tariff, micro_usd};
 use serde_json::{Value as Json, json};
 use table::human::{format_count, format_count_with_plural, format_dollars, group_digits};
 
@@ -58,6 +58,13 @@ pub struct UsageAccount {
     pub output_rest: OutputRest,
     /// Calls of the same conversations that the filters leave out; in no other figure.
     pub unselected: CallAmount,
+    /// What a replay finds of the selected calls: calls of conversations, each as its session tells it. The cost has the calls
+    /// within responses, too.
+    pub replayable: CallAmount,
+    /// The estimated output of these.
+    replayable_rest: PicoUsd,
+    /// Calls of conversations whose usage the log does not have.
+    pub unbilled: u64,
     /// Recorded boundaries.
     pub boundaries: BoundaryCounts,
     /// Sessions that were compacted, micro-compactions left out.
@@ -65,10 +72,11 @@ pub struct UsageAccount {
 }
 
 /// Places of calls, with their names in outputs.
-const PLACES: [(CallPlace, &str); 4] = [
+const PLACES: [(CallPlace, &str); 5] = [
     (CallPlace::Conversation, "conversations"),
     (CallPlace::WithinResponse, "within_responses"),
     (CallPlace::RewoundBranch, "rewound"),
+    (CallPlace::ClientItself, "of_client"),
     (CallPlace::Elsewhere, "elsewhere"),
 ];
 
@@ -84,51 +92,49 @@ impl UsageAccount {
             account.boundaries.merge(&session.boundaries);
             account.compacted_sessions += u64::from(session.boundaries.compactions() > 0);
         }
-        let mut book = PriceBook::new(prices);
-        let mut price_of = |session: u32, model: u32| {
-            let names = &summary.sessions[session as usize].names;
-            let number = book.number(names.get(model as usize).map_or("", |name| name));
-            book.tariff(number).copied()
-        };
-        // Most calls have the model of the one before.
-        let mut recent = None;
+        account.unbilled = summary.sessions.iter().map(|session| session.unbilled).sum();
+        let mut tariffs = SessionTariffs::new(summary, prices);
         for (session, call) in summary.numbered_calls() {
-            let tariff = match recent {
-                Some((known, tariff)) if known == (session, call.model) => tariff,
-                _ => price_of(session, call.model),
-            };
-            recent = Some(((session, call.model), tariff));
+            let tariff = tariffs.find(session, call);
             if call.is_progress {
                 account.progress_only.add(call, tariff.as_ref());
                 continue;
             }
             account.all.add(call, tariff.as_ref());
-            let cost = |output: u64| {
-                let mut tokens = call.tokens;
-                tokens.output += output;
-                tariff.map_or(0, |tariff| tariff.cost(&tokens, call.window))
-            };
-            account.by_place[place_number(call.place())].add(cost(0));
+            let (cost, rest) = price_call(call, tariff);
+            account.by_place[call.place() as usize].add(cost);
             if call.output_rest > 0 {
                 account.output_rest.responses += 1;
                 account.output_rest.tokens += call.output_rest;
-                account.output_rest.cost += cost(call.output_rest) - cost(0);
+                account.output_rest.cost += rest;
+            }
+            if !call.is_retold {
+                account.add_replayable(call, (cost, rest));
             }
         }
+        for (session, call) in &summary.retold {
+            account.add_replayable(call, price_call(call, tariffs.find(*session, call)));
+        }
         for (session, calls) in std::iter::zip(0.., &summary.unselected) {
-            let is_replayed = |place| matches!(place, CallPlace::Conversation | CallPlace::WithinResponse);
-            for call in calls.iter().filter(|call| is_replayed(call.place())) {
-                let tariff = price_of(session, call.model);
-                let cost = tariff.map_or(0, |tariff| tariff.cost(&call.tokens, call.window));
+            for call in calls.iter().filter(|call| is_replayed(call)) {
+                let (cost, _) = price_call(call, tariffs.find(session, call));
                 account.unselected.add(cost);
             }
         }
         account
     }
 
+    fn add_replayable(&mut self, call: &BilledCall, (cost, rest): (PicoUsd, PicoUsd)) {
+        if is_replayed(call) {
+            self.replayable.responses += u64::from(call.place() == CallPlace::Conversation);
+            self.replayable.cost += cost;
+            self.replayable_rest += rest;
+        }
+    }
+
     /// Returns the calls in a place.
     pub fn in_place(&self, place: CallPlace) -> CallAmount {
-        self.by_place[place_number(place)]
+        self.by_place[place as usize]
     }
 
     /// Returns the object that every document has.
@@ -140,6 +146,12 @@ impl UsageAccount {
             "cost_micro_usd": self.all.cost_micro_usd(),
             "unpriced_responses": self.all.unpriced,
             "unselected": self.unselected.to_json(),
+            "replayable": {
+                "responses": self.replayable.responses,
+                "responses_with_unbilled": self.replayable.responses + self.unbilled,
+                "cost_micro_usd": micro_usd(self.replayable.cost),
+                "cost_with_rest_micro_usd": micro_usd(self.replayable.cost + self.replayable_rest),
+            },
             "progress_only": {
                 "responses": self.progress_only.responses,
                 "cost_micro_usd": self.progress_only.cost_micro_usd(),
@@ -151,7 +163,9 @@ impl UsageAccount {
             },
             "compactions": {
                 "sessions": self.compacted_sessions,
+                "total": self.boundaries.compactions(),
                 "automatic": self.boundaries.auto,
+                "automatic_with_off_chain": self.boundaries.auto + self.boundaries.off_chain_auto,
                 "manual": self.boundaries.manual,
                 "unknown_trigger": self.boundaries.unknown,
                 "micro": self.boundaries.micro,
@@ -165,49 +179,63 @@ impl UsageAccount {
         object
     }
 
-    /// Returns how the calls of conversations make up all calls, in one sentence; `None` if they are all of them and the
-    /// logs have all of their output. `replayed` says what a command counted of conversations.
+    /// Returns how the calls of conversations, which are all that a replay knows, make up all calls; `None` if they are the
+    /// same.
     pub fn explain_conversations(&self) -> Option<String> {
+        let inside = self.in_place(CallPlace::Conversation);
+        let amount = |amount: CallAmount, about: &str| {
+            let cost = format_dollars(micro_usd(amount.cost));
+            format!("{} {about} ({cost})", group_digits(amount.responses))
+        };
         let named = [
             (CallPlace::WithinResponse, "within responses"),
             (CallPlace::RewoundBranch, "on rewound branches"),
+            (CallPlace::ClientItself, "of the client for itself"),
             (CallPlace::Elsewhere, "beside conversations"),
         ];
-        let mut more = named
-            .iter()
-            .map(|(place, about)| (self.in_place(*place), *about))
-            .filter(|(amount, _)| amount.responses > 0)
-            .map(|(amount, about)| {
-                let cost = format_dollars(micro_usd(amount.cost));
-                format!("{} {about} ({cost})", group_digits(amount.responses))
-            })
-            .collect::<Vec<_>>();
-        let inside = self.in_place(CallPlace::Conversation);
-        if more.is_empty() && self.unselected.responses == 0 {
+        let more = named.iter().map(|(place, about)| (self.in_place(*place), *about));
+        let more = more.filter(|(found, _)| found.responses > 0);
+        let mut parts = vec![amount(inside, "in conversations")];
+        parts.extend(more.map(|(found, about)| amount(found, about)));
+        let notes = self.replay_notes();
+        if parts.len() == 1 && notes.is_empty() {
             return None;
         }
-        let unselected = match self.unselected.responses {
-            0 => String::new(),
-            calls => format!(
-                " Sessions count here as a whole: with {} that the filters leave out ({}).",
-                format_count(calls, "call"),
-                format_dollars(micro_usd(self.unselected.cost))
-            ),
-        };
-        more.insert(
-            0,
-            format!(
-                "{} in conversations ({})",
-                group_digits(inside.responses),
-                format_dollars(micro_usd(inside.cost))
-            ),
-        );
         Some(format!(
-            "Recorded: {} for {}, {}.{unselected}",
+            "Recorded: {} for {}, {}.{notes}",
             format_dollars(micro_usd(self.all.cost)),
             format_count(self.all.responses, "call"),
-            join_words(&more)
+            join_words(&parts)
         ))
+    }
+
+    /// Returns what a replay has beyond the calls that count, each sentence with a space before it.
+    fn replay_notes(&self) -> String {
+        let mut notes = String::new();
+        let again = self
+            .replayable
+            .responses
+            .saturating_sub(self.in_place(CallPlace::Conversation).responses);
+        if again > 0 {
+            notes.push_str(&format!(
+                " {} by several sessions and replayed in each.",
+                format_count_with_plural(again, "more is told", "more are told")
+            ));
+        }
+        if self.unbilled > 0 {
+            notes.push_str(&format!(
+                " {} without usage and replayed as well.",
+                format_count_with_plural(self.unbilled, "more is", "more are")
+            ));
+        }
+        if self.unselected.responses > 0 {
+            notes.push_str(&format!(
+                " Sessions count here as a whole: with {} that the filters leave out ({}).",
+                format_count(self.unselected.responses, "call"),
+                format_dollars(micro_usd(self.unselected.cost))
+            ));
+        }
+        notes
     }
 
     /// Returns what is said of estimated output; `None` if the logs have all of it.
@@ -241,7 +269,7 @@ impl UsageAccount {
         let off = self.boundaries.off_chain;
         (off > 0).then(|| {
             format!(
-                "Not counted: {} on branches that were rewound.",
+                "Not counted: {} in no conversation (on rewound branches, or of the client itself).",
                 format_count_with_plural(off, "boundary", "boundaries")
             )
         })
@@ -259,8 +287,51 @@ impl UsageAccount {
     }
 }
 
-fn place_number(place: CallPlace) -> usize {
-    place as usize
+/// Whether a replay bills a call.
+fn is_replayed(call: &BilledCall) -> bool {
+    matches!(call.place(), CallPlace::Conversation | CallPlace::WithinResponse)
+}
+
+/// Returns the cost of a call, and that of its estimated output.
+fn price_call(call: &BilledCall, tariff: Option<Tariff>) -> (PicoUsd, PicoUsd) {
+    let cost = |output: u64| {
+        let mut tokens = call.tokens;
+        tokens.output += output;
+        tariff.map_or(0, |tariff| tariff.cost(&tokens, call.window))
+    };
+    let recorded = cost(0);
+    (recorded, cost(call.output_rest) - recorded)
+}
+
+/// Finds the prices of calls. Most have the model of the one before.
+struct SessionTariffs<'a> {
+    summary: &'a UsageSummary,
+    book: PriceBook<'a>,
+    recent: Option<((u32, u32), Option<Tariff>)>,
+}
+
+impl<'a> SessionTariffs<'a> {
+    fn new(summary: &'a UsageSummary, prices: &'a PriceTable) -> SessionTariffs<'a> {
+        SessionTariffs {
+            summary,
+            book: PriceBook::new(prices),
+            recent: None,
+        }
+    }
+
+    fn find(&mut self, session: u32, call: &BilledCall) -> Option<Tariff> {
+        let key = (session, call.model);
+        match self.recent {
+            Some((known, tariff)) if known == key => tariff,
+            _ => {
+                let names = &self.summary.sessions[session as usize].names;
+                let number = self.book.number(names.get(call.model as usize).map_or("", |name| name));
+                let tariff = self.book.tariff(number).copied();
+                self.recent = Some((key, tariff));
+                tariff
+            }
+        }
+    }
 }
 
 /// Joins phrases: `a, b and c`.

@@ -88,6 +88,8 @@ pub struct BilledCall {
     pub is_inner: bool,
     /// In a conversation that can be replayed: of the main agent or of a sub-agent.
     pub is_threaded: bool,
+    /// Several sessions tell of it.
+    pub is_retold: bool,
     /// Estimated output beyond what the log has, if that is a count from the middle of the stream.
     pub output_rest: u64,
 }
@@ -101,6 +103,8 @@ pub enum CallPlace {
     WithinResponse,
     /// On a branch that the user rewound.
     RewoundBranch,
+    /// Made by the client for itself: summaries at compactions, questions aside.
+    ClientItself,
     /// Beside the conversations.
     Elsewhere,
 }
@@ -150,8 +154,10 @@ pub struct BoundaryCounts {
     pub unknown: u64,
     /// Recorded micro-compactions.
     pub micro: u64,
-    /// Boundaries of any kind that no conversation goes through: on rewound branches.
+    /// Boundaries of any kind that no conversation goes through: on rewound branches, or of the client's own calls.
     pub off_chain: u64,
+    /// Of these, automatic compactions.
+    pub off_chain_auto: u64,
     /// Boundaries of conversations that the filters leave out.
     pub unselected: u64,
 }
@@ -169,6 +175,7 @@ impl BoundaryCounts {
         self.unknown += other.unknown;
         self.micro += other.micro;
         self.off_chain += other.off_chain;
+        self.off_chain_auto += other.off_chain_auto;
         self.unselected += other.unselected;
     }
 
@@ -243,6 +250,8 @@ pub struct SessionReport {
     pub occupancy: Occupancy,
     /// Its boundaries.
     pub boundaries: BoundaryCounts,
+    /// Calls of its conversations whose usage the log does not have. They are replayed, and no other figure has them.
+    pub unbilled: u64,
     /// Files read more than once.
     pub reads: ReadTotals,
     /// How well rounds are predicted.
@@ -260,8 +269,8 @@ pub struct RecordTotals<'s, 'a> {
     names: NameInterner,
     /// By call: the record that tells where it belongs.
     owning_records: Vec<Node>,
-    /// Boundaries, wherever they are.
-    boundary_records: u64,
+    /// Boundaries, wherever they are, and of these the automatic compactions.
+    boundary_records: (u64, u64),
 }
 
 impl<'s, 'a> RecordTotals<'s, 'a> {
@@ -277,7 +286,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             },
             names: NameInterner::default(),
             owning_records: Vec::new(),
-            boundary_records: 0,
+            boundary_records: (0, 0),
         };
         told.report.title = SessionTitle::find(session);
         told.report.project = session_project(session).to_owned();
@@ -297,6 +306,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             rewound,
             rewound_nodes,
             threaded_lines,
+            unbilled,
             mut boundaries,
             occupancy,
             reads,
@@ -304,7 +314,9 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             unfit,
             problems,
         } = followed;
-        boundaries.off_chain = self.boundary_records.saturating_sub(boundaries.auto + boundaries.manual + boundaries.micro);
+        let (all, auto) = self.boundary_records;
+        boundaries.off_chain = all.saturating_sub(boundaries.auto + boundaries.manual + boundaries.micro);
+        boundaries.off_chain_auto = auto.saturating_sub(boundaries.auto);
         for (call, teller) in std::iter::zip(&mut self.report.calls, self.owning_records) {
             call.is_rewound = rewound_nodes.binary_search(&teller).is_ok();
             if let Ok(at) = threaded_lines.binary_search_by_key(&teller, |(line, _)| *line) {
@@ -327,6 +339,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             rewound: rewound.into(),
             occupancy,
             boundaries,
+            unbilled,
             reads,
             unfit,
             problems,
@@ -355,7 +368,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             let log = session.log(node);
             let record = session.record(node);
             let tokens = line.billed;
-            if tokens.is_zero() || log.string(line.model) == "<synthetic>" {
+            if !is_billed(session, node) {
                 continue;
             }
             let scope = log.scope_of(record);
@@ -432,6 +445,7 @@ pub struct ThreadTotals {
     /// Lines of the responses that make up conversations, sorted, each with the estimated rest of its response's output.
     threaded_lines: Vec<(Node, u64)>,
     boundaries: BoundaryCounts,
+    unbilled: u64,
     occupancy: Occupancy,
     reads: ReadTotals,
     /// How well rounds are predicted, beside a line of each: it names the model, which is numbered when the halves are joined.
@@ -453,7 +467,7 @@ impl ThreadTotals {
         let mut booked = booked.into_iter().peekable();
         for (at, chain) in threaded.chains.iter().enumerate() {
             followed.subagents += u64::from(chain.is_sidechain);
-            if !chain.rounds.is_empty() {
+            if !chain.rounds.is_empty() && !is_client_chain(&chain.agent) {
                 followed.boundaries.add_inputs(session, &chain.tail, wanted.filter);
             }
             let mut reads = ReadTracker::default();
@@ -475,11 +489,14 @@ impl ThreadTotals {
     fn add_stretch(&mut self, session: &Session<'_>, chain: &Chain, booked: SizedStretch, wanted: &ReportOptions) {
         let filter = wanted.filter;
         let ChainSizes { rounds, pairs, unfit } = booked.sizes;
-        for (round, size) in std::iter::zip(&chain.rounds[booked.rounds.clone()], &rounds) {
+        // What the client does for itself is no conversation.
+        let is_replayed = !is_client_chain(&chain.agent);
+        for (round, size) in std::iter::zip(&chain.rounds[booked.rounds.clone()], &rounds).filter(|_| is_replayed) {
             self.boundaries.add_inputs(session, &round.inputs, filter);
             if !session.is_copied(round.lines[0]) {
                 let rest = size.output_rest();
                 self.threaded_lines.extend(round.lines.iter().map(|line| (*line, rest)));
+                self.unbilled += u64::from(!round.lines.iter().any(|line| is_billed(session, *line)));
             }
         }
         if booked.chain == 0 {
@@ -676,9 +693,19 @@ fn pull_name(url: &str) -> String {
     }
 }
 
-/// Counts what can be read off the records without threading them. Returns the number of boundaries.
-fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionReport) -> u64 {
-    let mut boundaries = 0;
+/// Whether a record tells of a call that was billed.
+fn is_billed(session: &Session<'_>, node: Node) -> bool {
+    let line = session.response(node).filter(|line| !line.billed.is_zero());
+    line.is_some_and(|line| session.log(node).string(line.model) != CLIENT_MODEL)
+}
+
+/// The model of responses that the client wrote.
+const CLIENT_MODEL: &str = "<synthetic>";
+
+/// Counts what can be read off the records without threading them. Returns the number of boundaries, and of automatic
+/// compactions among them.
+fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionReport) -> (u64, u64) {
+    let mut boundaries = (0, 0);
     let mut version = "";
     for node in session.own_nodes() {
         let record = session.record(node);
@@ -699,7 +726,11 @@ fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionR
             version = log.string(scope.version);
         }
         match record.kind {
-            RecordKind::Boundary | RecordKind::MicroBoundary => boundaries += 1,
+            RecordKind::Boundary | RecordKind::MicroBoundary => {
+                let is_auto = || session.boundary(node).is_some_and(|boundary| boundary.is_auto);
+                boundaries.0 += 1;
+                boundaries.1 += u64::from(record.kind == RecordKind::Boundary && is_auto());
+            }
             RecordKind::User if !scope.is_sidechain && is_prompt(session, node) => report.prompts += 1,
             _ => {}
         }
@@ -802,14 +833,12 @@ impl CallIndex {
 impl BilledCall {
     /// Returns where it belongs in its session.
     pub fn place(&self) -> CallPlace {
-        if self.is_inner {
-            CallPlace::WithinResponse
-        } else if self.is_threaded {
-            CallPlace::Conversation
-        } else if self.is_rewound {
-            CallPlace::RewoundBranch
-        } else {
-            CallPlace::Elsewhere
+        match () {
+            () if self.is_client => CallPlace::ClientItself,
+            () if self.is_threaded && self.is_inner => CallPlace::WithinResponse,
+            () if self.is_threaded => CallPlace::Conversation,
+            () if self.is_rewound => CallPlace::RewoundBranch,
+            () => CallPlace::Elsewhere,
         }
     }
 
