@@ -8,7 +8,9 @@ use crate::usage::summary::{LeftOutSessions, UsageSummary};
 use crate::usage::tally::UsageSums;
 use replay::prices::{PicoUsd, PriceBook, PriceTable, Tariff, micro_usd};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
 use table::human::{format_count, format_count_with_plural, format_dollars, group_digits};
+use transcript::agents::Agent;
 
 /// Some calls and their cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub struct OutputRest {
 pub struct UsageAccount {
     /// Sessions with an API call of their own.
     pub sessions: u64,
+    /// Of these, those of each coding agent.
+    pub sessions_by_agent: BTreeMap<Agent, u64>,
     /// Sessions that do not count.
     pub left_out: LeftOutSessions,
     /// Sums over all calls.
@@ -89,6 +93,7 @@ impl UsageAccount {
             ..UsageAccount::default()
         };
         for (_, session) in summary.counted_sessions() {
+            *account.sessions_by_agent.entry(session.coding_agent).or_default() += 1;
             account.boundaries.merge(&session.boundaries);
             account.compacted_sessions += u64::from(session.boundaries.compactions() > 0);
         }
@@ -218,14 +223,14 @@ impl UsageAccount {
             .saturating_sub(self.in_place(CallPlace::Conversation).responses);
         if again > 0 {
             notes.push_str(&format!(
-                " {} by several sessions and replayed in each.",
-                format_count_with_plural(again, "more is told", "more are told")
+                " {} told again elsewhere and replayed there, too.",
+                format_count_with_plural(again, "call is", "calls are")
             ));
         }
         if self.unbilled > 0 {
             notes.push_str(&format!(
                 " {} without usage and replayed as well.",
-                format_count_with_plural(self.unbilled, "more is", "more are")
+                format_count_with_plural(self.unbilled, "more call is", "more calls are")
             ));
         }
         if self.unselected.responses > 0 {

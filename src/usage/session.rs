@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use transcript::agents::Agent;
 use transcript::build::IdMap;
-use transcript::log::{Block, BlockKind, NO_TIME, NameId, RecordKind, Time, hash_api_id};
+use transcript::log::{Block, BlockKind, BoundaryRecord, NO_TIME, NameId, RecordKind, Time, hash_api_id};
 use transcript::problem::Problem;
 use transcript::record::Tokens;
 use transcript::thread::{Chain, Node, Session, ThreadedSession, is_client_chain, is_prompt};
@@ -234,6 +234,8 @@ pub struct SessionReport {
     pub version: String,
     /// Its calls, copies included.
     pub calls: Vec<BilledCall>,
+    /// Calls that stand in its conversations again, under other ids: a replay makes them again.
+    pub retold: Vec<BilledCall>,
     /// What its tokens were spent on, copies left out.
     pub ledger: LedgerEntries,
     /// Tokens on rewound branches (estimated), not in the ledger.
@@ -307,6 +309,8 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             rewound_nodes,
             threaded_lines,
             unbilled,
+            known: _,
+            retold,
             mut boundaries,
             occupancy,
             reads,
@@ -323,6 +327,23 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
                 call.is_threaded = true;
                 call.output_rest = if call.is_inner { 0 } else { threaded_lines[at].1 };
             }
+        }
+        for (node, rest) in retold {
+            let Some(line) = self.session.response(node) else {
+                continue;
+            };
+            let model = self
+                .names
+                .intern(&mut self.report.names, self.session, node, line.model);
+            self.report.retold.push(BilledCall {
+                tokens: line.billed,
+                window: line.context().input_side(),
+                time: self.session.record(node).time,
+                model,
+                is_threaded: true,
+                output_rest: rest,
+                ..BilledCall::default()
+            });
         }
         let predictions = predictions.into_iter().map(|(node, prediction)| {
             let model = self.session.response(node).map_or(0, |line| line.model);
@@ -433,7 +454,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
 }
 
 /// The other half: what comes of the conversation that the records make up. Fields are those of a [`SessionReport`], but for
-/// three.
+/// a few.
 #[derive(Default)]
 pub struct ThreadTotals {
     branches: u64,
@@ -446,6 +467,10 @@ pub struct ThreadTotals {
     threaded_lines: Vec<(Node, u64)>,
     boundaries: BoundaryCounts,
     unbilled: u64,
+    /// Calls of the conversations so far.
+    known: IdMap<u64, ()>,
+    /// A line of each further round that tells of one of them, with the estimated rest of its output.
+    retold: Vec<(Node, u64)>,
     occupancy: Occupancy,
     reads: ReadTotals,
     /// How well rounds are predicted, beside a line of each: it names the model, which is numbered when the halves are joined.
@@ -486,6 +511,12 @@ impl ThreadTotals {
         followed
     }
 
+    /// Whether a line is the first one of its call.
+    fn is_new(&mut self, session: &Session<'_>, line: Node) -> bool {
+        let key = session.response(line).map_or(0, |response| response.call_key());
+        key == 0 || self.known.insert(key, ()).is_none()
+    }
+
     fn add_stretch(&mut self, session: &Session<'_>, chain: &Chain, booked: SizedStretch, wanted: &ReportOptions) {
         let filter = wanted.filter;
         let ChainSizes { rounds, pairs, unfit } = booked.sizes;
@@ -496,7 +527,14 @@ impl ThreadTotals {
             if !session.is_copied(round.lines[0]) {
                 let rest = size.output_rest();
                 self.threaded_lines.extend(round.lines.iter().map(|line| (*line, rest)));
-                self.unbilled += u64::from(!round.lines.iter().any(|line| is_billed(session, *line)));
+                let billed = round.lines.iter().filter(|line| is_billed(session, **line));
+                let output = |line: &&Node| session.response(**line).map_or(0, |response| response.billed.output);
+                match billed.max_by_key(output) {
+                    None => self.unbilled += 1,
+                    // Copies with ids of their own stand in the conversation like calls.
+                    Some(line) if !self.is_new(session, *line) => self.retold.push((*line, rest)),
+                    Some(_) => {}
+                }
             }
         }
         if booked.chain == 0 {
@@ -727,9 +765,11 @@ fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionR
         }
         match record.kind {
             RecordKind::Boundary | RecordKind::MicroBoundary => {
-                let is_auto = || session.boundary(node).is_some_and(|boundary| boundary.is_auto);
+                let is_sized_auto = |boundary: &BoundaryRecord| boundary.is_auto && boundary.pre_tokens.is_some();
+                let is_auto = session.boundary(node).is_some_and(is_sized_auto);
+                let is_of_client = scope.is_sidechain && is_client_chain(log.string(scope.agent));
                 boundaries.0 += 1;
-                boundaries.1 += u64::from(record.kind == RecordKind::Boundary && is_auto());
+                boundaries.1 += u64::from(record.kind == RecordKind::Boundary && is_auto && !is_of_client);
             }
             RecordKind::User if !scope.is_sidechain && is_prompt(session, node) => report.prompts += 1,
             _ => {}

@@ -84,6 +84,9 @@ impl UsageSummary {
     ) -> UsageSummary {
         let calls = sessions.iter_mut().map(|session| std::mem::take(&mut session.calls));
         let (mut calls, mut retold) = dedupe_calls(calls.collect());
+        for (number, session) in std::iter::zip(0.., &mut sessions) {
+            retold.extend(session.retold.drain(..).map(|call| (number, call)));
+        }
         let unselected = match selection.is_everything() {
             true => Vec::new(),
             false => select_calls(&mut sessions, &mut calls, &mut retold, selection),
@@ -232,7 +235,9 @@ fn dedupe_calls(mut sessions: Vec<Vec<BilledCall>>) -> (Vec<Vec<BilledCall>>, Nu
         }
     }
     retold.retain(|(_, call): &(u32, BilledCall)| call.is_threaded);
-    retold.iter_mut().for_each(|(_, call)| (call.message, call.request) = (0, 0));
+    retold
+        .iter_mut()
+        .for_each(|(_, call)| (call.message, call.request) = (0, 0));
     (sessions, retold)
 }
 

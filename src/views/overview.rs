@@ -185,7 +185,9 @@ impl<'a> OverviewView<'a> {
             format_count(self.logs as u64, "log"),
             format_count(summary.facts.lines, "line"),
             format_size(summary.facts.bytes),
-            self.account.explain_left_out().map_or_else(String::new, |left| format!(" {left}"))
+            self.account
+                .explain_left_out()
+                .map_or_else(String::new, |left| format!(" {left}"))
         )?;
         SCHEMA
             .sheet(PERIOD_TABLE, &self.periods)

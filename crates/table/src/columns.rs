@@ -343,7 +343,9 @@ pub fn columns_schema<R>(columns: &[Column<R>]) -> serde_json::Value {
             ColumnUnit::Count | ColumnUnit::Tokens | ColumnUnit::MicroUsd | ColumnUnit::Millis => "integer",
             ColumnUnit::Share | ColumnUnit::Ratio => "number",
             ColumnUnit::Flag => "boolean",
-            ColumnUnit::Text | ColumnUnit::Id | ColumnUnit::Verdict | ColumnUnit::Drawing | ColumnUnit::Time => "string",
+            ColumnUnit::Text | ColumnUnit::Id | ColumnUnit::Verdict | ColumnUnit::Drawing | ColumnUnit::Time => {
+                "string"
+            }
         };
         let mut schema = serde_json::json!({"type": [kind, "null"], "description": column.about});
         if column.unit == ColumnUnit::Time {

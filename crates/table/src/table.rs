@@ -173,13 +173,24 @@ fn fit_columns(columns: &[TableColumn], room: usize) -> Vec<Option<usize>> {
 /// Returns the largest width of text with which all columns fit, or `None` if it is too small to be of use.
 fn max_text_width<'a>(columns: impl ExactSizeIterator<Item = &'a TableColumn> + Clone, room: usize) -> Option<usize> {
     let gaps = usize::from(GAP) * (columns.len() - 1);
-    let widths = |cap| columns.clone().enumerate().map(move |(place, column)| column.capped_width(cap, place == 0));
+    let widths = |cap| {
+        columns
+            .clone()
+            .enumerate()
+            .map(move |(place, column)| column.capped_width(cap, place == 0))
+    };
     let total = |cap| gaps + widths(cap).sum::<usize>();
     let texts = columns.clone().filter(|column| column.unit == ColumnUnit::Text).count();
     let is_optional = |column: &TableColumn| column.in_table == TableVisibility::IfRoom;
+    // The first column counts for one and a half.
+    let leads = columns
+        .clone()
+        .next()
+        .is_some_and(|column| column.unit == ColumnUnit::Text);
+    let shares = (2 * texts + usize::from(leads)).max(1);
     let floor = match columns.clone().any(is_optional) {
-        true => (MIN_TEXT_WIDTH / texts.max(1)).max(MIN_WORD_WIDTH),
-        false => LEAST_TEXT_WIDTH / texts.max(1),
+        true => (2 * MIN_TEXT_WIDTH / shares).max(MIN_WORD_WIDTH),
+        false => 2 * LEAST_TEXT_WIDTH / shares,
     };
     (floor..=room.max(floor)).rev().find(|&cap| total(cap) <= room)
 }
@@ -245,7 +256,10 @@ fn shorten(text: &str, room: usize) -> String {
     // Some sequences are wider than their parts: an emoji selector widens the character before it.
     while width(&format!("{head}{ELLIPSIS}")) > room && head.pop().is_some() {}
     let is_separator = |c: char| c.is_whitespace() || matches!(c, '-' | '_' | '.' | '/' | ':' | ',' | ';');
-    let is_cut_in_word = text[head.len()..].chars().next().is_some_and(|next| !is_separator(next));
+    let is_cut_in_word = text[head.len()..]
+        .chars()
+        .next()
+        .is_some_and(|next| !is_separator(next));
     if let Some(end) = head.rfind(is_separator).filter(|_| is_cut_in_word)
         && 2 * width(&head[..end]) >= room
     {
@@ -260,7 +274,10 @@ fn shorten_path(text: &str, room: usize, left: usize) -> String {
     // A combining mark that lost its letter would attach to the ellipsis.
     let tail = tail.into_iter().rev().skip_while(|&c| char_width(c) == 0);
     let mut tail = tail.collect::<String>();
-    if let Some(start) = tail.find(['/', '\\']).filter(|start| 2 * width(&tail[*start..]) >= room) {
+    if let Some(start) = tail
+        .find(['/', '\\'])
+        .filter(|start| 2 * width(&tail[*start..]) >= room)
+    {
         tail.drain(..start);
     }
     let mut short = format!("{ELLIPSIS}{tail}");

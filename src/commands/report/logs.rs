@@ -67,9 +67,12 @@ pub(super) fn read_logs(
     content
         .runs
         .push(read.replay.to_page_replay(name, &reader.policies, Some(comparison)));
-    content
-        .audits
-        .push(audit_document(&reader.auditor, read.audits, account, &read.audit_problems));
+    content.audits.push(audit_document(
+        &reader.auditor,
+        read.audits,
+        account,
+        &read.audit_problems,
+    ));
     match read.tune {
         Some(Ok(sweep)) => content.tunes.push(sweep),
         // A page without a sweep is still a page.
