@@ -69,8 +69,12 @@ pub struct UsageAccount {
     replayable_rest: PicoUsd,
     /// Calls of conversations whose usage the log does not have.
     pub unbilled: u64,
-    /// Recorded boundaries.
+    /// Recorded boundaries, wherever they are.
     pub boundaries: BoundaryCounts,
+    /// Those that a conversation goes through.
+    chain_boundaries: BoundaryCounts,
+    /// Automatic compactions that none goes through, and that a replay is compared with nevertheless.
+    off_chain_auto: u64,
     /// Sessions that were compacted, micro-compactions left out.
     pub compacted_sessions: u64,
 }
@@ -95,6 +99,8 @@ impl UsageAccount {
         for (_, session) in summary.counted_sessions() {
             *account.sessions_by_agent.entry(session.coding_agent).or_default() += 1;
             account.boundaries.merge(&session.boundaries);
+            account.chain_boundaries.merge(&session.chain_boundaries);
+            account.off_chain_auto += session.off_chain_auto;
             account.compacted_sessions += u64::from(session.boundaries.compactions() > 0);
         }
         account.unbilled = summary.sessions.iter().map(|session| session.unbilled).sum();
@@ -144,6 +150,7 @@ impl UsageAccount {
 
     /// Returns the object that every document has.
     pub fn to_json(&self) -> Json {
+        let inside = &self.chain_boundaries;
         let mut object = json!({
             "sessions": self.sessions,
             "left_out": self.left_out,
@@ -170,12 +177,19 @@ impl UsageAccount {
                 "sessions": self.compacted_sessions,
                 "total": self.boundaries.compactions(),
                 "automatic": self.boundaries.auto,
-                "automatic_with_off_chain": self.boundaries.auto + self.boundaries.off_chain_auto,
                 "manual": self.boundaries.manual,
                 "unknown_trigger": self.boundaries.unknown,
                 "micro": self.boundaries.micro,
-                "off_chain": self.boundaries.off_chain,
-                "unselected": self.boundaries.unselected,
+                "in_conversations": {
+                    "total": inside.compactions(),
+                    "automatic": inside.auto,
+                    "manual": inside.manual,
+                    "unknown_trigger": inside.unknown,
+                    "micro": inside.micro,
+                },
+                "off_chain": self.off_chain(),
+                "predictable": inside.auto + self.off_chain_auto,
+                "unselected": inside.unselected,
             },
         });
         for ((_, name), amount) in std::iter::zip(PLACES, self.by_place) {
@@ -269,12 +283,17 @@ impl UsageAccount {
         })
     }
 
+    /// Returns the number of boundaries that no conversation goes through.
+    fn off_chain(&self) -> u64 {
+        self.boundaries.total().saturating_sub(self.chain_boundaries.total())
+    }
+
     /// Returns what is said of boundaries that no conversation goes through; `None` if there are none.
     pub fn explain_off_chain(&self) -> Option<String> {
-        let off = self.boundaries.off_chain;
+        let off = self.off_chain();
         (off > 0).then(|| {
             format!(
-                "Not counted: {} in no conversation (on rewound branches, or of the client itself).",
+                "Not listed: {} in no conversation (on rewound branches, or of the client itself).",
                 format_count_with_plural(off, "boundary", "boundaries")
             )
         })
@@ -282,7 +301,7 @@ impl UsageAccount {
 
     /// Returns what is said of boundaries outside the filters, where sessions count as a whole; `None` if there are none.
     pub fn explain_unselected_boundaries(&self) -> Option<String> {
-        let unselected = self.boundaries.unselected;
+        let unselected = self.chain_boundaries.unselected;
         (unselected > 0).then(|| {
             format!(
                 "Sessions count here as a whole: with {} that the filters leave out.",

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use transcript::agents::Agent;
 use transcript::build::IdMap;
-use transcript::log::{Block, BlockKind, BoundaryRecord, NO_TIME, NameId, RecordKind, Time, hash_api_id};
+use transcript::log::{Block, BlockKind, NO_TIME, NameId, RecordKind, Time, hash_api_id};
 use transcript::problem::Problem;
 use transcript::record::Tokens;
 use transcript::thread::{Chain, Node, Session, ThreadedSession, is_client_chain, is_prompt};
@@ -143,7 +143,7 @@ impl Occupancy {
     }
 }
 
-/// Boundaries by kind. Those of conversations count, as in an audit and in a replay; the rest is apart.
+/// Boundaries by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundaryCounts {
     /// Automatic compactions.
@@ -154,15 +154,16 @@ pub struct BoundaryCounts {
     pub unknown: u64,
     /// Recorded micro-compactions.
     pub micro: u64,
-    /// Boundaries of any kind that no conversation goes through: on rewound branches, or of the client's own calls.
-    pub off_chain: u64,
-    /// Of these, automatic compactions.
-    pub off_chain_auto: u64,
-    /// Boundaries of conversations that the filters leave out.
+    /// Those that the filters leave out, of any kind; in no other count.
     pub unselected: u64,
 }
 
 impl BoundaryCounts {
+    /// Returns the number of boundaries of all kinds.
+    pub fn total(&self) -> u64 {
+        self.compactions() + self.micro
+    }
+
     /// Returns the number of compactions, micro-compactions left out.
     pub fn compactions(&self) -> u64 {
         self.auto + self.manual + self.unknown
@@ -174,8 +175,6 @@ impl BoundaryCounts {
         self.manual += other.manual;
         self.unknown += other.unknown;
         self.micro += other.micro;
-        self.off_chain += other.off_chain;
-        self.off_chain_auto += other.off_chain_auto;
         self.unselected += other.unselected;
     }
 
@@ -250,8 +249,12 @@ pub struct SessionReport {
     pub copied_records: u64,
     /// The window of the main chain.
     pub occupancy: Occupancy,
-    /// Its boundaries.
+    /// Its boundaries, wherever they are.
     pub boundaries: BoundaryCounts,
+    /// Those that its conversations go through: what an audit lists and a replay meets.
+    pub chain_boundaries: BoundaryCounts,
+    /// Automatic compactions that none goes through, and that a replay is compared with nevertheless.
+    pub off_chain_auto: u64,
     /// Calls of its conversations whose usage the log does not have. They are replayed, and no other figure has them.
     pub unbilled: u64,
     /// Files read more than once.
@@ -271,8 +274,8 @@ pub struct RecordTotals<'s, 'a> {
     names: NameInterner,
     /// By call: the record that tells where it belongs.
     owning_records: Vec<Node>,
-    /// Boundaries, wherever they are, and of these the automatic compactions.
-    boundary_records: (u64, u64),
+    /// Automatic compactions, wherever they are, whose size the log has.
+    sized_auto: u64,
 }
 
 impl<'s, 'a> RecordTotals<'s, 'a> {
@@ -288,12 +291,12 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             },
             names: NameInterner::default(),
             owning_records: Vec::new(),
-            boundary_records: (0, 0),
+            sized_auto: 0,
         };
         told.report.title = SessionTitle::find(session);
         told.report.project = session_project(session).to_owned();
         told.report.pulls = pull_links(session);
-        told.boundary_records = count_records(session, wanted.filter, &mut told.report);
+        told.sized_auto = count_records(session, wanted.filter, &mut told.report);
         told.merge_calls();
         told
     }
@@ -311,16 +314,14 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             unbilled,
             known: _,
             retold,
-            mut boundaries,
+            boundaries,
             occupancy,
             reads,
             predictions,
             unfit,
             problems,
         } = followed;
-        let (all, auto) = self.boundary_records;
-        boundaries.off_chain = all.saturating_sub(boundaries.auto + boundaries.manual + boundaries.micro);
-        boundaries.off_chain_auto = auto.saturating_sub(boundaries.auto);
+        self.report.boundaries.unknown = boundaries.unknown;
         for (call, teller) in std::iter::zip(&mut self.report.calls, self.owning_records) {
             call.is_rewound = rewound_nodes.binary_search(&teller).is_ok();
             if let Ok(at) = threaded_lines.binary_search_by_key(&teller, |(line, _)| *line) {
@@ -359,7 +360,8 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             ledger: ledger.into(),
             rewound: rewound.into(),
             occupancy,
-            boundaries,
+            chain_boundaries: boundaries,
+            off_chain_auto: self.sized_auto.saturating_sub(boundaries.auto),
             unbilled,
             reads,
             unfit,
@@ -740,10 +742,10 @@ fn is_billed(session: &Session<'_>, node: Node) -> bool {
 /// The model of responses that the client wrote.
 const CLIENT_MODEL: &str = "<synthetic>";
 
-/// Counts what can be read off the records without threading them. Returns the number of boundaries, and of automatic
-/// compactions among them.
-fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionReport) -> (u64, u64) {
-    let mut boundaries = (0, 0);
+/// Counts what can be read off the records without threading them. Returns the number of automatic
+/// compactions whose size the log has, the client's own logs left out.
+fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionReport) -> u64 {
+    let mut sized_auto = 0;
     let mut version = "";
     for node in session.own_nodes() {
         let record = session.record(node);
@@ -764,19 +766,23 @@ fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionR
             version = log.string(scope.version);
         }
         match record.kind {
-            RecordKind::Boundary | RecordKind::MicroBoundary => {
-                let is_sized_auto = |boundary: &BoundaryRecord| boundary.is_auto && boundary.pre_tokens.is_some();
-                let is_auto = session.boundary(node).is_some_and(is_sized_auto);
+            RecordKind::Boundary => {
+                let boundary = session.boundary(node);
                 let is_of_client = scope.is_sidechain && is_client_chain(log.string(scope.agent));
-                boundaries.0 += 1;
-                boundaries.1 += u64::from(record.kind == RecordKind::Boundary && is_auto && !is_of_client);
+                let is_sized_auto = boundary.is_some_and(|found| found.is_auto && found.pre_tokens.is_some());
+                sized_auto += u64::from(is_sized_auto && !is_of_client);
+                match boundary {
+                    Some(boundary) if !boundary.is_auto => report.boundaries.manual += 1,
+                    _ => report.boundaries.auto += 1,
+                }
             }
+            RecordKind::MicroBoundary => report.boundaries.micro += 1,
             RecordKind::User if !scope.is_sidechain && is_prompt(session, node) => report.prompts += 1,
             _ => {}
         }
     }
     report.version = version.to_owned();
-    boundaries
+    sized_auto
 }
 
 /// What rewound branches were spent on.

@@ -417,7 +417,7 @@ impl ReplayOutcome {
         let (compactions, costs) = (&total.compactions, &total.costs);
         writeln!(
             out,
-            "\nCompactions: {} automatic, {} manual, {} after a refused prompt; {} of them by notes; {} where the log has one, too ({} recorded).",
+            "\nCompactions: {} automatic, {} manual, {} after a refused prompt; {} of them by notes; {} where the log has one, too ({} recorded in conversations).",
             compactions.of_cause(CompactionCause::Auto),
             compactions.of_cause(CompactionCause::Manual),
             compactions.of_cause(CompactionCause::Reactive),
@@ -467,6 +467,7 @@ impl ReplayOutcome {
             self.account.explain_conversations(),
             self.account.explain_output_rest(),
             self.account.explain_left_out(),
+            self.account.explain_off_chain(),
         ];
         for note in notes.into_iter().flatten() {
             writeln!(out, "{note}")?;

@@ -305,11 +305,7 @@ impl<'a> StatsView<'a> {
         if self.options.ledger {
             self.write_ledger_facts(out)?;
         }
-        let notes = [
-            self.account.explain_left_out(),
-            self.account.explain_off_chain(),
-            self.account.explain_output_rest(),
-        ];
+        let notes = [self.account.explain_left_out(), self.account.explain_output_rest()];
         for note in notes.into_iter().flatten() {
             writeln!(out, "{note}")?;
         }

@@ -238,7 +238,8 @@ fn every_document_fits_its_schema_and_one_figure_is_one_number() {
         "replayable_cost",
         "replayable_cost_with_rest",
         "automatic_compactions",
-        "micro_compactions",
+        "automatic_chain_compactions",
+        "micro_chain_compactions",
         "session_cost",
         "session_simulated_cost",
     ] {

@@ -369,10 +369,10 @@ function accountSection(found) {
   for (const [name, amount] of apart) if (amount && amount.responses) rows.push([name, say.count(amount.responses), say.money(amount.cost_micro_usd)]);
   const left = (found.left_out.without_calls || 0) + (found.left_out.only_copies || 0);
   const notes = [left ? say.several(left, "session") + " without an API call of " + (left === 1 ? "its" : "their") + " own " + (left === 1 ? "is" : "are") + " left out." : "",
-    found.compactions.off_chain ? say.several(found.compactions.off_chain, "boundary", "boundaries") + " in no conversation (on rewound branches, or of the client itself) " + (found.compactions.off_chain === 1 ? "is" : "are") + " not counted." : ""];
+    found.compactions.off_chain ? say.several(found.compactions.off_chain, "boundary", "boundaries") + " in no conversation (on rewound branches, or of the client itself) " + (found.compactions.off_chain === 1 ? "is" : "are") + " in the sum and not under Audit." : ""];
   if (rows.length < 3 && !left) return null;
   return section("account", "What is counted", "Amounts below the sum are in no other figure. Clients up to 2.1.44 wrote counts of output from the middle of the stream.",
-    smallTable("Calls by place", [["", "text wrap"], ["Calls", "number"], ["Cost", "number"]], rows),
+    smallTable("Calls by place", [["", "text wrap"], ["Calls", "number"], ["Cost", "number"]], rows, { class: "plain" }),
     notes.some(Boolean) ? h("p", { class: "about" }, notes.filter(Boolean).join(" ")) : null);
 }
 
