@@ -7,6 +7,7 @@ use crate::commands::reading::report_problems;
 use crate::commands::writing::{ensure_absent, load_prices, write_output, write_page};
 use crate::page::PageContent;
 use crate::run::{LogNeeds, SessionView, with_logs};
+use crate::usage::account::UsageAccount;
 use crate::usage::title::out_of_reach;
 use crate::views::audit::{AuditOptions, AuditRow, AuditView, CheckedSession, MissedTitle, SessionAudit, UserSetting};
 use anyhow::Result;
@@ -75,7 +76,7 @@ pub fn run(args: &AuditArgs) -> Result<RunStatus> {
         windows: true,
         ..LogNeeds::default()
     };
-    let (sessions, problems, range, newest) = with_logs(
+    let (sessions, account, problems, range, newest) = with_logs(
         args.input.shown_as_table(args.out.shows_table() && args.html.is_none()),
         needs,
         |source| {
@@ -86,11 +87,12 @@ pub fn run(args: &AuditArgs) -> Result<RunStatus> {
                 auditor.audit(view, &prices)
             });
             let (range, newest) = (run.selection.range, run.newest());
+            let account = run.count_usage(source.options.cache, &prices);
             let mut problems = run.problems;
             problems.extend(defects);
             problems.extend(source.problems());
             sort_problems(&mut problems);
-            (sessions, problems, range, newest)
+            (sessions, account, problems, range, newest)
         },
     )?;
     let options = AuditOptions {
@@ -101,7 +103,7 @@ pub fn run(args: &AuditArgs) -> Result<RunStatus> {
         newest,
     };
     let zone = &args.input.selection.timezone;
-    let view = AuditView::new(options, sessions, auditor.settings(), &problems, zone);
+    let view = AuditView::new(options, sessions, account, auditor.settings(), &problems, zone);
     write_output(&args.out, |out, style| view.write(args.out.format, style, out))?;
     if let Some(path) = &args.html {
         let content = PageContent {
@@ -115,7 +117,12 @@ pub fn run(args: &AuditArgs) -> Result<RunStatus> {
 }
 
 /// Returns the document of an audit, for a page that shows more than that.
-pub(super) fn audit_document(auditor: &Auditor, sessions: Vec<SessionAudit>, problems: &[Problem]) -> Json {
+pub(super) fn audit_document(
+    auditor: &Auditor,
+    sessions: Vec<SessionAudit>,
+    account: UsageAccount,
+    problems: &[Problem],
+) -> Json {
     let options = AuditOptions {
         top: 0,
         client_env: false,
@@ -123,7 +130,7 @@ pub(super) fn audit_document(auditor: &Auditor, sessions: Vec<SessionAudit>, pro
         setting_since: auditor.setting_time(),
         newest: None,
     };
-    AuditView::new(options, sessions, auditor.settings(), problems, &TimeZone::UTC).document()
+    AuditView::new(options, sessions, account, auditor.settings(), problems, &TimeZone::UTC).document()
 }
 
 /// Audits one session after another.

@@ -9,6 +9,7 @@ use crate::commands::policy::resolve_policy;
 use crate::commands::reading::report_problems;
 use crate::commands::writing::{load_prices, write_output};
 use crate::run::{LogNeeds, LogSource, Run, SessionView, UsageConsumer, summarize, with_logs};
+use crate::usage::account::UsageAccount;
 use crate::usage::budget;
 use crate::usage::budget::{BoundaryFacts, BudgetFacts, LIMITS, LimitLocation, LimitRow, RequiredData, SessionFacts};
 use crate::usage::selection::Selection;
@@ -97,6 +98,7 @@ pub fn run(args: &CheckArgs) -> Result<RunStatus> {
         rows: &rows,
         selection: &facts.selection,
         problems: &problems,
+        account: &facts.account,
     };
     write_output(&args.out, |out, style| match args.out.format.row_format() {
         Some(format) => view.write(format, style, out),
@@ -230,6 +232,7 @@ impl FactCollector<'_> {
         let days = rows(GroupBy::Day).into_iter().map(|row| (row.key, row.sums.cost));
         BudgetFacts {
             selection: summary.selection.clone(),
+            account: UsageAccount::new(summary, self.prices),
             total,
             days: days.collect(),
             sessions: sessions

@@ -162,14 +162,14 @@ fn read_sessions(args: &DoctorArgs, cache: Option<PathBuf>, policies: &PolicySet
         windows: true,
         ..LogNeeds::default()
     };
-    let sessions = with_logs(input, needs, |source| {
+    let (sessions, account) = with_logs(input, needs, |source| {
         let run = source.read();
         let bar = source.session_bar(&run);
         let (sessions, _) = run.map_sessions(|view| {
             bar.inc(1);
             SessionFacts::new(view, policies)
         });
-        sessions
+        (sessions, run.count_usage(source.options.cache, PriceTable::built_in()))
     })?;
     let mut found = FoundSessions::default();
     for agent in Agent::ALL {
@@ -177,13 +177,13 @@ fn read_sessions(args: &DoctorArgs, cache: Option<PathBuf>, policies: &PolicySet
             .iter()
             .filter(|session| session.agent == *agent && session.has_calls);
         let own = own.collect::<Vec<_>>();
-        if own.is_empty() {
+        let Some(sessions) = account.sessions_by_agent.get(agent) else {
             continue;
-        }
+        };
         let versions = || own.iter().flat_map(|session| session.versions.iter().copied());
         found.agents.push(AgentReport {
             agent: *agent,
-            sessions: own.len(),
+            sessions: *sessions,
             versions: versions().min().zip(versions().max()),
             newest: own.iter().filter_map(|session| session.newest).max(),
         });

@@ -4,11 +4,12 @@ use crate::cli::Cli;
 use crate::commands::reduce::{REDUCED_COMMANDS, TextNeed};
 use crate::usage::budget;
 use crate::usage::tally::GroupBy;
-use crate::views::stats::usage_columns;
+use crate::views::stats::{breakdown_columns, usage_columns};
 use crate::views::{audit, check, compare, notes, replay, stats, tune, validate};
 use ::replay::policy::{KEYS, Policy, presets};
-use clap::{Arg, Command, CommandFactory};
-use table::columns_markdown;
+use clap::{Arg, Command, CommandFactory, ValueEnum};
+use serde_json::{Value as Json, json};
+use table::{columns_markdown, columns_schema};
 use transcript::problem::ProblemKind;
 
 #[test]
@@ -54,6 +55,83 @@ fn the_documented_columns_are_the_real_ones() {
             ("<!-- problems -->", problem_docs()),
         ],
     );
+}
+
+/// Figures of rows that other outputs have, too: schema, column, name of the figure. Rows count by their session.
+const ROW_FIGURES: &[(&str, &str, &str)] = &[
+    ("stats-by-session", "responses", "session_calls"),
+    ("stats-by-session", "cost_micro_usd", "session_cost"),
+    ("stats-by-session", "context_peak", "session_peak"),
+    ("stats-by-session", "title", "session_title"),
+    ("stats-by-session", "project", "session_project"),
+    ("stats-by-session", "coding_agent", "session_agent"),
+    ("replay-session", "coding_agent", "session_agent"),
+    ("replay-session", "project", "session_project"),
+    ("replay-session", "cost_micro_usd", "session_simulated_cost"),
+    ("replay-session", "compactions", "session_simulated_compactions"),
+    ("replay-session", "calls", "session_conversation_calls"),
+    ("compare", "a_cost_micro_usd", "session_simulated_cost"),
+    ("compare", "a_compactions", "session_simulated_compactions"),
+    ("compare", "a_calls", "session_conversation_calls"),
+    ("compare", "project", "session_project"),
+];
+
+#[test]
+fn the_schemas_of_rows_are_the_columns() {
+    let mut rows = vec![
+        ("stats-by-tool".to_owned(), columns_schema(stats::TOOL_COLUMNS)),
+        ("stats-quality".to_owned(), columns_schema(stats::QUALITY_COLUMNS)),
+        ("replay-session".to_owned(), columns_schema(replay::SESSION_COLUMNS)),
+        ("replay-round".to_owned(), columns_schema(replay::ROUND_COLUMNS)),
+        ("compare".to_owned(), columns_schema(compare::COLUMNS)),
+        ("validate-case".to_owned(), columns_schema(validate::CASE_COLUMNS)),
+        ("audit".to_owned(), columns_schema(audit::BOUNDARY_COLUMNS)),
+        ("audit-threshold".to_owned(), columns_schema(audit::THRESHOLD_COLUMNS)),
+        ("audit-setting".to_owned(), columns_schema(audit::SETTING_COLUMNS)),
+        ("tune-point".to_owned(), columns_schema(tune::POINT_COLUMNS)),
+        ("check".to_owned(), columns_schema(check::LIMIT_COLUMNS)),
+        ("notes".to_owned(), columns_schema(notes::COLUMNS)),
+    ];
+    for by in GroupBy::value_variants().iter().filter(|by| **by != GroupBy::Tool) {
+        // With --subagents there is one column more.
+        let with_agents = |whole: Json, alone: Json| {
+            let mut schema = whole;
+            schema["required"] = alone["required"].clone();
+            schema
+        };
+        let grouped = with_agents(
+            columns_schema(&usage_columns(*by, true)),
+            columns_schema(&usage_columns(*by, false)),
+        );
+        let split = with_agents(
+            columns_schema(&breakdown_columns(*by, true)),
+            columns_schema(&breakdown_columns(*by, false)),
+        );
+        rows.push((format!("stats-by-{}", by.name()), grouped));
+        rows.push((format!("stats-breakdown-by-{}", by.name()), split));
+    }
+    for (name, schema) in &mut rows {
+        let figures = ROW_FIGURES.iter().filter(|(of, ..)| of == name).collect::<Vec<_>>();
+        for (_, column, figure) in &figures {
+            schema["properties"][*column]["x-figure"] = json!(figure);
+        }
+        if !figures.is_empty() {
+            schema["x-key"] = json!("session");
+        }
+    }
+    let document = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "rows.schema.json",
+        "title": "Rows: the columns of every table",
+        "$defs": rows.into_iter().collect::<serde_json::Map<_, _>>(),
+    });
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema/rows.schema.json");
+    let current = format!("{document:#}\n");
+    if std::env::var_os("BACKCAST_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &current).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(stored == current, "run BACKCAST_UPDATE_DOCS=1 cargo test");
 }
 
 #[test]

@@ -203,6 +203,7 @@ impl ReplayRun<'_> {
                 page: self.args.page.html.is_some(),
             },
         };
+        let account = run.count_usage(source.options.cache, self.prices);
         let bar = source.session_bar(&run);
         let mut outcome = ReplayOutcome::new(run.log_count(), consumer.summary);
         outcome.selection.clone_from(&run.selection.label);
@@ -232,6 +233,7 @@ impl ReplayRun<'_> {
         };
         outcome.add_problems(run.problems.into_iter().chain(source.problems()).chain(defects));
         outcome.bill_consolidations(self.policies);
+        outcome.account = account;
         Ok(outcome)
     }
 }
@@ -289,6 +291,7 @@ impl ReplayOutcome {
             names: &compare.names,
             rows: &self.comparisons,
             logs: self.logs,
+            account: &self.account,
             selection: &self.selection,
             top,
         }

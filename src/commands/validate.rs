@@ -6,7 +6,7 @@ use crate::commands::policy::resolve_policy;
 use crate::commands::reading::report_problems;
 use crate::commands::writing::{load_prices, write_output};
 use crate::run::{LogNeeds, SessionView, with_logs};
-use crate::views::validate::{CaseRow, SessionValidation, ValidationReport};
+use crate::views::validate::{CaseRow, SessionValidation, ValidationOptions, ValidationReport};
 use anyhow::{Result, bail};
 use clap::Args;
 use replay::audit::costs::CostComparison;
@@ -44,6 +44,10 @@ pub struct ValidateArgs {
     /// compaction.
     #[arg(long, help_heading = "Output")]
     pub working_set: bool,
+    /// Cases in the list, those that are wrong first; 0 for all. Without it, wrong ones are listed, and those that cannot be judged
+    /// are counted by reason.
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    pub top: Option<usize>,
     /// A prediction this many calls off still counts as `within`.
     #[arg(long, value_name = "CALLS", default_value_t = 3, help_heading = "Output")]
     pub within: u64,
@@ -68,7 +72,7 @@ pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
         windows: true,
         ..LogNeeds::default()
     };
-    let (sessions, problems, selection) =
+    let (sessions, account, problems, selection) =
         with_logs(args.input.shown_as_table(args.out.shows_table()), needs, |source| {
             let run = source.read();
             let bar = source.session_bar(&run);
@@ -76,10 +80,11 @@ pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
                 bar.inc(1);
                 SessionValidation::new(view, &policies, &prices, args.explain.as_deref(), args.working_set)
             });
+            let account = run.count_usage(source.options.cache, &prices);
             let mut problems = run.problems;
             problems.extend(defects);
             problems.extend(source.problems());
-            (sessions, problems, run.selection.label)
+            (sessions, account, problems, run.selection.label)
         })?;
     let mut problems = problems;
     problems.extend(sessions.iter().flat_map(|session| session.problems.iter().cloned()));
@@ -88,7 +93,12 @@ pub fn run(args: &ValidateArgs) -> Result<RunStatus> {
         explain_session(args, &sessions, wanted)?;
         return Ok(report_problems(&args.input, &problems));
     }
-    let report = ValidationReport::new(&sessions, &policies, &problems, args.within, &selection);
+    let options = ValidationOptions {
+        within: args.within,
+        top: args.top,
+        selection: &selection,
+    };
+    let report = ValidationReport::new(&sessions, &policies, &problems, options, &account);
     write_output(&args.out, |out, style| match args.out.format.row_format() {
         Some(format) => report.write(format, style, out),
         None if args.out.format == CheckFormat::Github => out.write_all(report.annotations().as_bytes()),

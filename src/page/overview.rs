@@ -33,6 +33,7 @@ pub fn overview_from_stats(document: &Json, rows: &[(&str, Vec<Json>)]) -> Json 
         "unknown_models",
         "prices",
         "rewound_tokens",
+        "recorded",
     ] {
         overview.insert(key.to_owned(), document[key].clone());
     }
@@ -44,7 +45,7 @@ pub fn overview_from_stats(document: &Json, rows: &[(&str, Vec<Json>)]) -> Json 
 /// Recorded usage for a reader to choose from: the sessions that count, and cells of one session, day and model each. Costs are
 /// in billionths of a dollar, so that sums of many cells are exact.
 pub fn usage_columns<'s>(sessions: impl Iterator<Item = &'s SessionReport> + Clone, cells: &[UsageCell]) -> Json {
-    let of_sessions: [PackedField<'_, SessionReport>; 11] = [
+    let of_sessions: [PackedField<'_, SessionReport>; 12] = [
         ("session", |row| json!(row.id)),
         ("title", |row| json!(page_title(row))),
         (WHOLE_TITLE, |row| json!(row.title.masked())),
@@ -61,6 +62,7 @@ pub fn usage_columns<'s>(sessions: impl Iterator<Item = &'s SessionReport> + Clo
         }),
         ("auto", |row| json!(row.boundaries.auto)),
         ("manual", |row| json!(row.boundaries.manual)),
+        ("unknown", |row| json!(row.boundaries.unknown)),
         ("micro", |row| json!(row.boundaries.micro)),
     ];
     let of_cells: [PackedField<'_, UsageCell>; 10] = [

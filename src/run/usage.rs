@@ -5,10 +5,12 @@ use crate::run::early::ReportContext;
 use crate::run::read::{ReadOptions, StoredLog};
 use crate::run::session_view::SessionView;
 use crate::run::{Run, known_contents};
+use crate::usage::account::UsageAccount;
 use crate::usage::session::{
     RecordTotals, ReportOptions, SessionReport, SizedStretch, ThreadTotals, split_into_stretches,
 };
 use crate::usage::summary::{LogFacts, UsageSummary};
+use replay::prices::PriceTable;
 use replay::tokens::ratios::RatioTable;
 use transcript::corpus::SessionPlan;
 use transcript::discover::DiscoveredLog;
@@ -138,6 +140,22 @@ fn cached_summary(
 }
 
 impl Run {
+    /// Counts the selected sessions as every command does: from the cache if it knows the sum, else in a pass of its own.
+    pub fn count_usage(&self, cache: Option<&Cache>, prices: &PriceTable) -> UsageAccount {
+        let cache = cache.filter(|_| self.selection.is_everything());
+        let known = cache.and_then(|cache| {
+            let name = cache.summary_name(&self.logs, &self.contents)?;
+            cache.get_summary(&self.logs, &name, UsageSummary::from_bytes)
+        });
+        let summary = known.unwrap_or_else(|| {
+            let usage = UsageConsumer::new(self, RatioTable::built_in(), false, cache);
+            // Whoever asks has a pass of its own over the sessions, which names those that fail.
+            let (sessions, _) = usage.report_all();
+            usage.finish(sessions, Vec::new())
+        });
+        UsageAccount::new(&summary, prices)
+    }
+
     /// Takes the report that was made as soon as a log was read, if the plan says that the log is all there is to its session.
     fn early_report(&self, plan: &SessionPlan) -> Option<SessionReport> {
         let [log] = *plan.logs else { return None };

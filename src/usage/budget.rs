@@ -3,6 +3,7 @@
 //! Every limit is declared once in [`LIMITS`]: its name on the command line and in a file, its unit, its meaning, and how it
 //! is measured. Pure: takes what was found in the logs, gives rows.
 
+use crate::usage::account::UsageAccount;
 use crate::usage::tally::UsageSums;
 use replay::prices::{PicoUsd, micro_usd};
 use replay::tokens::reads::ReadTotals;
@@ -140,6 +141,8 @@ pub struct BoundaryFacts {
 pub struct BudgetFacts {
     /// The filters in words; empty if everything counts.
     pub selection: String,
+    /// By the definitions of every command.
+    pub account: UsageAccount,
     /// Over all calls.
     pub total: UsageSums,
     /// By session.

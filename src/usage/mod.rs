@@ -1,5 +1,6 @@
 //! What sessions add up to: calls and costs per session, project and day, budgets, the quality of estimates.
 
+pub mod account;
 pub mod budget;
 pub mod cells;
 pub mod models;

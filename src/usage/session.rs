@@ -4,6 +4,7 @@
 //! work of `super::usage`.
 
 use crate::usage::title::SessionTitle;
+use replay::sim::trace::{BoundaryTrigger, find_boundaries};
 use replay::tokens::calibrate::{ChainSizes, RoundSize, TokenOrigin, UnfitReason, size_rounds};
 use replay::tokens::ledger::{LedgerBuilder, LedgerEntries, TokenLedger};
 use replay::tokens::ratios::RatioTable;
@@ -83,6 +84,29 @@ pub struct BilledCall {
     pub is_copied: bool,
     /// On a rewound branch.
     pub is_rewound: bool,
+    /// Made within the response of another call: advice of another model, a model that declined.
+    pub is_inner: bool,
+    /// In a conversation that can be replayed: of the main agent or of a sub-agent.
+    pub is_threaded: bool,
+    /// Several sessions tell of it.
+    pub is_retold: bool,
+    /// Estimated output beyond what the log has, if that is a count from the middle of the stream.
+    pub output_rest: u64,
+}
+
+/// Where a call belongs in its session. Every call has one place, so that parts add up to all calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallPlace {
+    /// In a conversation: what can be replayed.
+    Conversation,
+    /// Within the response of another call.
+    WithinResponse,
+    /// On a branch that the user rewound.
+    RewoundBranch,
+    /// Made by the client for itself: summaries at compactions, questions aside.
+    ClientItself,
+    /// Beside the conversations.
+    Elsewhere,
 }
 
 /// The window of the main chain over its rounds.
@@ -126,8 +150,53 @@ pub struct BoundaryCounts {
     pub auto: u64,
     /// Compactions that a person asked for.
     pub manual: u64,
+    /// Summaries by old clients that wrote no boundary.
+    pub unknown: u64,
     /// Recorded micro-compactions.
     pub micro: u64,
+    /// Those that the filters leave out, of any kind; in no other count.
+    pub unselected: u64,
+}
+
+impl BoundaryCounts {
+    /// Returns the number of boundaries of all kinds.
+    pub fn total(&self) -> u64 {
+        self.compactions() + self.micro
+    }
+
+    /// Returns the number of compactions, micro-compactions left out.
+    pub fn compactions(&self) -> u64 {
+        self.auto + self.manual + self.unknown
+    }
+
+    /// Adds other counts.
+    pub fn merge(&mut self, other: &BoundaryCounts) {
+        self.auto += other.auto;
+        self.manual += other.manual;
+        self.unknown += other.unknown;
+        self.micro += other.micro;
+        self.unselected += other.unselected;
+    }
+
+    /// Adds the boundaries among the input records of a call.
+    fn add_inputs(&mut self, session: &Session<'_>, inputs: &[Node], filter: TimeRange) {
+        find_boundaries(session, inputs, |node, trigger| {
+            let record = session.record(node);
+            if session.is_copied(node) {
+                return;
+            }
+            if !filter.contains(record.time) {
+                self.unselected += 1;
+                return;
+            }
+            *match (record.kind, trigger) {
+                (RecordKind::MicroBoundary, _) => &mut self.micro,
+                (_, BoundaryTrigger::Auto) => &mut self.auto,
+                (_, BoundaryTrigger::Manual) => &mut self.manual,
+                (_, BoundaryTrigger::Unknown) => &mut self.unknown,
+            } += 1;
+        });
+    }
 }
 
 /// How well a round was predicted from the one before.
@@ -164,6 +233,8 @@ pub struct SessionReport {
     pub version: String,
     /// Its calls, copies included.
     pub calls: Vec<BilledCall>,
+    /// Calls that stand in its conversations again, under other ids: a replay makes them again.
+    pub retold: Vec<BilledCall>,
     /// What its tokens were spent on, copies left out.
     pub ledger: LedgerEntries,
     /// Tokens on rewound branches (estimated), not in the ledger.
@@ -178,8 +249,14 @@ pub struct SessionReport {
     pub copied_records: u64,
     /// The window of the main chain.
     pub occupancy: Occupancy,
-    /// Its boundaries.
+    /// Its boundaries, wherever they are.
     pub boundaries: BoundaryCounts,
+    /// Those that its conversations go through: what an audit lists and a replay meets.
+    pub chain_boundaries: BoundaryCounts,
+    /// Automatic compactions that none goes through, and that a replay is compared with nevertheless.
+    pub off_chain_auto: u64,
+    /// Calls of its conversations whose usage the log does not have. They are replayed, and no other figure has them.
+    pub unbilled: u64,
     /// Files read more than once.
     pub reads: ReadTotals,
     /// How well rounds are predicted.
@@ -197,6 +274,8 @@ pub struct RecordTotals<'s, 'a> {
     names: NameInterner,
     /// By call: the record that tells where it belongs.
     owning_records: Vec<Node>,
+    /// Automatic compactions, wherever they are, whose size the log has.
+    sized_auto: u64,
 }
 
 impl<'s, 'a> RecordTotals<'s, 'a> {
@@ -212,11 +291,12 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             },
             names: NameInterner::default(),
             owning_records: Vec::new(),
+            sized_auto: 0,
         };
         told.report.title = SessionTitle::find(session);
         told.report.project = session_project(session).to_owned();
         told.report.pulls = pull_links(session);
-        count_records(session, wanted.filter, &mut told.report);
+        told.sized_auto = count_records(session, wanted.filter, &mut told.report);
         told.merge_calls();
         told
     }
@@ -230,14 +310,41 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             ledger,
             rewound,
             rewound_nodes,
+            threaded_lines,
+            unbilled,
+            known: _,
+            retold,
+            boundaries,
             occupancy,
             reads,
             predictions,
             unfit,
             problems,
         } = followed;
+        self.report.boundaries.unknown = boundaries.unknown;
         for (call, teller) in std::iter::zip(&mut self.report.calls, self.owning_records) {
             call.is_rewound = rewound_nodes.binary_search(&teller).is_ok();
+            if let Ok(at) = threaded_lines.binary_search_by_key(&teller, |(line, _)| *line) {
+                call.is_threaded = true;
+                call.output_rest = if call.is_inner { 0 } else { threaded_lines[at].1 };
+            }
+        }
+        for (node, rest) in retold {
+            let Some(line) = self.session.response(node) else {
+                continue;
+            };
+            let model = self
+                .names
+                .intern(&mut self.report.names, self.session, node, line.model);
+            self.report.retold.push(BilledCall {
+                tokens: line.billed,
+                window: line.context().input_side(),
+                time: self.session.record(node).time,
+                model,
+                is_threaded: true,
+                output_rest: rest,
+                ..BilledCall::default()
+            });
         }
         let predictions = predictions.into_iter().map(|(node, prediction)| {
             let model = self.session.response(node).map_or(0, |line| line.model);
@@ -253,6 +360,9 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             ledger: ledger.into(),
             rewound: rewound.into(),
             occupancy,
+            chain_boundaries: boundaries,
+            off_chain_auto: self.sized_auto.saturating_sub(boundaries.auto),
+            unbilled,
             reads,
             unfit,
             problems,
@@ -267,6 +377,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             report,
             names,
             owning_records: tellers,
+            ..
         } = self;
         // A call mostly has two lines.
         let expected = session.response_lines() / 2;
@@ -280,7 +391,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             let log = session.log(node);
             let record = session.record(node);
             let tokens = line.billed;
-            if tokens.is_zero() || log.string(line.model) == "<synthetic>" {
+            if !is_billed(session, node) {
                 continue;
             }
             let scope = log.scope_of(record);
@@ -311,7 +422,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
                 is_client: scope.is_sidechain && is_client_chain(log.string(scope.agent)),
                 is_progress: line.is_progress,
                 is_copied,
-                is_rewound: false,
+                ..BilledCall::default()
             };
             let mut add = |call: BilledCall| match index.find(&call, |at| &report.calls[at as usize]) {
                 Some(at) => {
@@ -334,6 +445,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
                     request: 0,
                     tokens: other.tokens,
                     window: other.tokens.input_side(),
+                    is_inner: true,
                     model: names.intern(&mut report.names, session, node, other.model),
                     ..call
                 });
@@ -344,7 +456,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
 }
 
 /// The other half: what comes of the conversation that the records make up. Fields are those of a [`SessionReport`], but for
-/// two.
+/// a few.
 #[derive(Default)]
 pub struct ThreadTotals {
     branches: u64,
@@ -353,6 +465,14 @@ pub struct ThreadTotals {
     rewound: TokenLedger,
     /// Records on rewound branches, sorted.
     rewound_nodes: Vec<Node>,
+    /// Lines of the responses that make up conversations, sorted, each with the estimated rest of its response's output.
+    threaded_lines: Vec<(Node, u64)>,
+    boundaries: BoundaryCounts,
+    unbilled: u64,
+    /// Calls of the conversations so far.
+    known: IdMap<u64, ()>,
+    /// A line of each further round that tells of one of them, with the estimated rest of its output.
+    retold: Vec<(Node, u64)>,
     occupancy: Occupancy,
     reads: ReadTotals,
     /// How well rounds are predicted, beside a line of each: it names the model, which is numbered when the halves are joined.
@@ -374,6 +494,9 @@ impl ThreadTotals {
         let mut booked = booked.into_iter().peekable();
         for (at, chain) in threaded.chains.iter().enumerate() {
             followed.subagents += u64::from(chain.is_sidechain);
+            if !chain.rounds.is_empty() && !is_client_chain(&chain.agent) {
+                followed.boundaries.add_inputs(session, &chain.tail, wanted.filter);
+            }
             let mut reads = ReadTracker::default();
             while let Some(next) = booked.next_if(|next| next.chain == at) {
                 next.file_events.iter().for_each(|step| reads.apply(*step));
@@ -386,12 +509,36 @@ impl ThreadTotals {
         followed.problems = threaded.problems.clone();
         followed.rewound_nodes = threaded.rewound.clone();
         followed.rewound_nodes.sort_unstable();
+        followed.threaded_lines.sort_unstable();
         followed
+    }
+
+    /// Whether a line is the first one of its call.
+    fn is_new(&mut self, session: &Session<'_>, line: Node) -> bool {
+        let key = session.response(line).map_or(0, |response| response.call_key());
+        key == 0 || self.known.insert(key, ()).is_none()
     }
 
     fn add_stretch(&mut self, session: &Session<'_>, chain: &Chain, booked: SizedStretch, wanted: &ReportOptions) {
         let filter = wanted.filter;
         let ChainSizes { rounds, pairs, unfit } = booked.sizes;
+        // What the client does for itself is no conversation.
+        let is_replayed = !is_client_chain(&chain.agent);
+        for (round, size) in std::iter::zip(&chain.rounds[booked.rounds.clone()], &rounds).filter(|_| is_replayed) {
+            self.boundaries.add_inputs(session, &round.inputs, filter);
+            if !session.is_copied(round.lines[0]) {
+                let rest = size.output_rest();
+                self.threaded_lines.extend(round.lines.iter().map(|line| (*line, rest)));
+                let billed = round.lines.iter().filter(|line| is_billed(session, **line));
+                let output = |line: &&Node| session.response(**line).map_or(0, |response| response.billed.output);
+                match billed.max_by_key(output) {
+                    None => self.unbilled += 1,
+                    // Copies with ids of their own stand in the conversation like calls.
+                    Some(line) if !self.is_new(session, *line) => self.retold.push((*line, rest)),
+                    Some(_) => {}
+                }
+            }
+        }
         if booked.chain == 0 {
             let counted = std::iter::zip(&chain.rounds[booked.rounds], &rounds)
                 .filter(|(round, size)| filter.contains(size.time) && !session.is_copied(round.lines[0]));
@@ -586,8 +733,19 @@ fn pull_name(url: &str) -> String {
     }
 }
 
-/// What can be read off the records without threading them.
-fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionReport) {
+/// Whether a record tells of a call that was billed.
+fn is_billed(session: &Session<'_>, node: Node) -> bool {
+    let line = session.response(node).filter(|line| !line.billed.is_zero());
+    line.is_some_and(|line| session.log(node).string(line.model) != CLIENT_MODEL)
+}
+
+/// The model of responses that the client wrote.
+const CLIENT_MODEL: &str = "<synthetic>";
+
+/// Counts what can be read off the records without threading them. Returns the number of automatic
+/// compactions whose size the log has, the client's own logs left out.
+fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionReport) -> u64 {
+    let mut sized_auto = 0;
     let mut version = "";
     for node in session.own_nodes() {
         let record = session.record(node);
@@ -608,16 +766,23 @@ fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionR
             version = log.string(scope.version);
         }
         match record.kind {
-            RecordKind::Boundary => match session.boundary(node) {
-                Some(boundary) if !boundary.is_auto => report.boundaries.manual += 1,
-                _ => report.boundaries.auto += 1,
-            },
+            RecordKind::Boundary => {
+                let boundary = session.boundary(node);
+                let is_of_client = scope.is_sidechain && is_client_chain(log.string(scope.agent));
+                let is_sized_auto = boundary.is_some_and(|found| found.is_auto && found.pre_tokens.is_some());
+                sized_auto += u64::from(is_sized_auto && !is_of_client);
+                match boundary {
+                    Some(boundary) if !boundary.is_auto => report.boundaries.manual += 1,
+                    _ => report.boundaries.auto += 1,
+                }
+            }
             RecordKind::MicroBoundary => report.boundaries.micro += 1,
             RecordKind::User if !scope.is_sidechain && is_prompt(session, node) => report.prompts += 1,
             _ => {}
         }
     }
     report.version = version.to_owned();
+    sized_auto
 }
 
 /// What rewound branches were spent on.
@@ -712,6 +877,17 @@ impl CallIndex {
 }
 
 impl BilledCall {
+    /// Returns where it belongs in its session.
+    pub fn place(&self) -> CallPlace {
+        match () {
+            () if self.is_client => CallPlace::ClientItself,
+            () if self.is_threaded && self.is_inner => CallPlace::WithinResponse,
+            () if self.is_threaded => CallPlace::Conversation,
+            () if self.is_rewound => CallPlace::RewoundBranch,
+            () => CallPlace::Elsewhere,
+        }
+    }
+
     /// Returns whether two tellings with one message id are of one call: their requests do not contradict each other.
     pub fn is_same(&self, other: &BilledCall) -> bool {
         self.message == other.message && (self.request == other.request || self.request == 0 || other.request == 0)
@@ -730,10 +906,18 @@ impl BilledCall {
     /// Takes in another telling of the same call: the most complete counts, the place of the better teller.
     pub fn merge(&mut self, other: &BilledCall) {
         let fullness = |call: &BilledCall| (call.tokens.output, call.tokens.total());
-        if fullness(other) > fullness(self) {
-            self.tokens = other.tokens;
-            self.window = other.window;
-        }
+        let (fuller, less) = match fullness(other) > fullness(self) {
+            true => (*other, *self),
+            false => (*self, *other),
+        };
+        // What is estimated of the fuller telling counts; else the estimate of the other one, less what the fuller one adds.
+        let added = fuller.tokens.output.saturating_sub(less.tokens.output);
+        self.output_rest = match fuller.is_threaded {
+            true => fuller.output_rest,
+            false => less.output_rest.saturating_sub(added),
+        };
+        self.tokens = fuller.tokens;
+        self.window = fuller.window;
         self.request = self.request.max(other.request);
         self.time = match (self.time, other.time) {
             (NO_TIME, time) | (time, NO_TIME) => time,
@@ -745,6 +929,7 @@ impl BilledCall {
                 window,
                 request,
                 time,
+                output_rest,
                 ..
             } = *self;
             *self = BilledCall {
@@ -752,6 +937,7 @@ impl BilledCall {
                 window,
                 request,
                 time,
+                output_rest,
                 ..*other
             };
         }

@@ -65,6 +65,11 @@ pub struct UsageSummary {
     /// The filters in words; empty if everything counts.
     #[serde(skip)]
     pub selection: String,
+    /// What several sessions tell of a call, each as it tells it, if it is in a conversation there: a replay makes it in each.
+    pub retold: Vec<(u32, BilledCall)>,
+    /// By session, its calls that are not selected. Those of conversations are replayed with the others.
+    #[serde(skip)]
+    pub unselected: Vec<Vec<BilledCall>>,
 }
 
 impl UsageSummary {
@@ -78,10 +83,14 @@ impl UsageSummary {
         selection: &Selection,
     ) -> UsageSummary {
         let calls = sessions.iter_mut().map(|session| std::mem::take(&mut session.calls));
-        let mut calls = dedupe_calls(calls.collect());
-        if !selection.is_everything() {
-            select_calls(&mut sessions, &mut calls, selection);
+        let (mut calls, mut retold) = dedupe_calls(calls.collect());
+        for (number, session) in std::iter::zip(0.., &mut sessions) {
+            retold.extend(session.retold.drain(..).map(|call| (number, call)));
         }
+        let unselected = match selection.is_everything() {
+            true => Vec::new(),
+            false => select_calls(&mut sessions, &mut calls, &mut retold, selection),
+        };
         let mut reads = ReadTotals::default();
         for session in &mut sessions {
             problems.append(&mut session.problems);
@@ -98,6 +107,8 @@ impl UsageSummary {
             reads,
             problems,
             selection: selection.label.clone(),
+            retold,
+            unselected,
         }
     }
 
@@ -152,10 +163,17 @@ impl UsageSummary {
     }
 }
 
-/// Leaves the selected sessions, and of their calls the selected ones.
-fn select_calls(sessions: &mut Vec<SessionReport>, calls: &mut Vec<Vec<BilledCall>>, selection: &Selection) {
+/// Leaves the selected sessions, and of their calls the selected ones. Returns their other calls.
+fn select_calls(
+    sessions: &mut Vec<SessionReport>,
+    calls: &mut Vec<Vec<BilledCall>>,
+    retold: &mut Vec<(u32, BilledCall)>,
+    selection: &Selection,
+) -> Vec<Vec<BilledCall>> {
+    let mut unselected = Vec::new();
+    let mut numbers = BTreeMap::new();
     let all = std::iter::zip(std::mem::take(sessions), std::mem::take(calls));
-    for (session, mut own) in all {
+    for (number, (session, mut own)) in std::iter::zip(0.., all) {
         let names = SessionNames {
             agent: session.coding_agent,
             id: &session.id,
@@ -166,22 +184,42 @@ fn select_calls(sessions: &mut Vec<SessionReport>, calls: &mut Vec<Vec<BilledCal
             continue;
         }
         let model = |call: &BilledCall| session.names.get(call.model as usize).map_or("", |model| model);
-        own.retain(|call| selection.takes_call(call.time, model(call)));
+        let mut others = Vec::new();
+        own.retain(|call| {
+            let is_taken = selection.takes_call(call.time, model(call));
+            if !is_taken && !call.is_progress {
+                others.push(*call);
+            }
+            is_taken
+        });
         let has_records = selection.range.is_unbounded() || session.times.is_some();
         if !own.is_empty() || has_records && selection.models.is_empty() {
             selection.mark_found();
+            numbers.insert(number, sessions.len() as u32);
             sessions.push(session);
             calls.push(own);
+            unselected.push(others);
         }
     }
+    retold.retain_mut(|(session, _)| {
+        let kept = numbers.get(session);
+        *session = kept.copied().unwrap_or_default();
+        kept.is_some()
+    });
+    unselected
 }
 
-/// Leaves every call with the one session that it counts for.
-fn dedupe_calls(mut sessions: Vec<Vec<BilledCall>>) -> Vec<Vec<BilledCall>> {
+/// Calls, with the number of their session.
+type NumberedCalls = Vec<(u32, BilledCall)>;
+
+/// Leaves every call with the one session that it counts for. Also returns what each session tells of a call that several tell
+/// of, as far as it is in a conversation there.
+fn dedupe_calls(mut sessions: Vec<Vec<BilledCall>>) -> (Vec<Vec<BilledCall>>, NumberedCalls) {
+    let mut retold = Vec::new();
     // Inside a session every call is there once.
     let superseded = match sessions.len() {
         0 | 1 => Vec::new(),
-        _ => find_duplicate_calls(&mut sessions),
+        _ => find_duplicate_calls(&mut sessions, &mut retold),
     };
     let mut superseded = superseded.into_iter().peekable();
     for (session, calls) in std::iter::zip(0.., &mut sessions) {
@@ -196,12 +234,16 @@ fn dedupe_calls(mut sessions: Vec<Vec<BilledCall>>) -> Vec<Vec<BilledCall>> {
             (call.message, call.request) = (0, 0);
         }
     }
-    sessions
+    retold.retain(|(_, call): &(u32, BilledCall)| call.is_threaded);
+    retold
+        .iter_mut()
+        .for_each(|(_, call)| (call.message, call.request) = (0, 0));
+    (sessions, retold)
 }
 
 /// Merges what several sessions tell of a call into the telling that counts, and finds the others: session, and place in it,
-/// in their order.
-fn find_duplicate_calls(sessions: &mut [Vec<BilledCall>]) -> Vec<(u32, u32)> {
+/// in their order. Adds each telling as it is to `retold`.
+fn find_duplicate_calls(sessions: &mut [Vec<BilledCall>], retold: &mut NumberedCalls) -> Vec<(u32, u32)> {
     let total = sessions.iter().map(Vec::len).sum();
     let mut index = CallIndex::with_capacity(total);
     // Where the calls of the index are: session, and place in it.
@@ -222,16 +264,23 @@ fn find_duplicate_calls(sessions: &mut [Vec<BilledCall>]) -> Vec<(u32, u32)> {
             };
             let known = &mut places[known as usize];
             let before = &mut sessions[known.0 as usize][known.1 as usize];
+            if !before.is_retold {
+                retold.push((known.0, *before));
+            }
+            retold.push((place.0, call));
+            before.is_retold = true;
             let passed_over = |call: BilledCall| BilledCall {
                 is_progress: true,
                 is_copied: true,
                 is_sidechain: true,
+                is_retold: true,
                 ..call
             };
             // Names are numbered per session, so the place of a call moves as a whole.
             if call.ownership_rank() < before.ownership_rank() {
                 let worse = passed_over(*before);
                 sessions[session][at].merge(&worse);
+                sessions[session][at].is_retold = true;
                 superseded.push(std::mem::replace(known, place));
             } else {
                 before.merge(&passed_over(call));
@@ -257,6 +306,14 @@ mod flag {
     pub const HOUR: u64 = 1 << 6;
     /// The client's own.
     pub const CLIENT: u64 = 1 << 7;
+    /// In no conversation.
+    pub const OUTSIDE: u64 = 1 << 8;
+    /// Within the response of another call.
+    pub const INNER: u64 = 1 << 9;
+    /// Some of its output is estimated.
+    pub const REST: u64 = 1 << 10;
+    /// Several sessions tell of it.
+    pub const RETOLD: u64 = 1 << 11;
 }
 
 /// Calls are most of a summary, and differ little from one to the next.
@@ -281,6 +338,10 @@ fn pack_call(out: &mut PackWriter, call: &BilledCall, place: &mut [u32; 4], time
     set(call.is_progress, flag::PROGRESS);
     set(call.is_copied, flag::COPIED);
     set(call.is_rewound, flag::REWOUND);
+    set(!call.is_threaded, flag::OUTSIDE);
+    set(call.is_inner, flag::INNER);
+    set(call.output_rest > 0, flag::REST);
+    set(call.is_retold, flag::RETOLD);
     set(new_place != *place, flag::PLACE);
     set(call.window != tokens.input_side(), flag::WINDOW);
     set(tokens.cache_write_1h > 0, flag::HOUR);
@@ -296,6 +357,9 @@ fn pack_call(out: &mut PackWriter, call: &BilledCall, place: &mut [u32; 4], time
     }
     if flags & flag::WINDOW != 0 {
         out.number(call.window);
+    }
+    if flags & flag::REST != 0 {
+        out.number(call.output_rest);
     }
     out.signed(call.time.wrapping_sub(*time));
     (*place, *time) = (new_place, call.time);
@@ -340,6 +404,10 @@ fn unpack_call(input: &mut PackReader<'_>, place: &mut [u32; 4], time: &mut Time
         0 => tokens.input_side(),
         _ => input.number()?,
     };
+    let output_rest = match flags & flag::REST {
+        0 => 0,
+        _ => input.number()?,
+    };
     *time = time.wrapping_add(input.signed()?);
     let [model, branch, cwd, agent] = *place;
     Ok(BilledCall {
@@ -357,6 +425,10 @@ fn unpack_call(input: &mut PackReader<'_>, place: &mut [u32; 4], time: &mut Time
         is_progress: flags & flag::PROGRESS != 0,
         is_copied: flags & flag::COPIED != 0,
         is_rewound: flags & flag::REWOUND != 0,
+        is_threaded: flags & flag::OUTSIDE == 0,
+        is_inner: flags & flag::INNER != 0,
+        is_retold: flags & flag::RETOLD != 0,
+        output_rest,
     })
 }
 
@@ -377,6 +449,7 @@ mod tests {
             window: 5,
             time: -3,
             is_rewound: true,
+            output_rest: 7,
             ..BilledCall::default()
         };
         let session = |id: &str| SessionReport {
@@ -425,7 +498,7 @@ mod tests {
             vec![call(1, 5)],
         ];
         let outputs = |calls: &Vec<BilledCall>| calls.iter().map(|call| call.tokens.output).collect::<Vec<_>>();
-        let counted = dedupe_calls(told);
+        let (counted, _) = dedupe_calls(told);
         let found = counted.iter().map(outputs).collect::<Vec<_>>();
         assert_eq!(found, [vec![3, 5], vec![5, 9, 1], vec![]]);
         assert!(

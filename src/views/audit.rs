@@ -3,6 +3,7 @@
 mod answer;
 mod rows;
 
+use crate::usage::account::UsageAccount;
 use crate::views::{problems_json, short_id};
 use jiff::tz::TimeZone;
 use replay::audit::boundaries::BoundaryKind;
@@ -57,7 +58,7 @@ pub type UserSetting = (&'static str, String, String);
 pub struct AuditView<'a> {
     options: AuditOptions,
     zone: &'a TimeZone,
-    sessions: usize,
+    account: UsageAccount,
     /// Sessions with a chain whose window is not known.
     sessions_of_unknown_window: usize,
     rows: Vec<AuditRow>,
@@ -73,6 +74,7 @@ impl<'a> AuditView<'a> {
     pub fn new(
         options: AuditOptions,
         sessions: Vec<SessionAudit>,
+        account: UsageAccount,
         settings: Option<Vec<UserSetting>>,
         problems: &'a [Problem],
         zone: &'a TimeZone,
@@ -83,7 +85,6 @@ impl<'a> AuditView<'a> {
                 .map(|session| session.rows.iter().map(|row| &row.boundary).collect()),
         );
         let mut all = SessionAudit::default();
-        let count = sessions.len();
         let is_unknown = |session: &&SessionAudit| session.groups.keys().any(|group| group.window.is_none());
         let sessions_of_unknown_window = sessions.iter().filter(is_unknown).count();
         for session in sessions {
@@ -98,7 +99,7 @@ impl<'a> AuditView<'a> {
         AuditView {
             options,
             zone,
-            sessions: count,
+            account,
             sessions_of_unknown_window,
             rows: all.rows.into_iter().map(|row| row.with_day(zone)).collect(),
             thresholds: thresholds
@@ -156,7 +157,7 @@ impl<'a> AuditView<'a> {
             writeln!(
                 out,
                 "No compaction is recorded in {}.",
-                format_count(self.sessions as u64, "session")
+                format_count(self.account.sessions, "session")
             )?;
         }
         let sum = |of: fn(&ThresholdRow) -> u64| self.thresholds.iter().map(of).sum::<u64>();
@@ -204,9 +205,18 @@ impl<'a> AuditView<'a> {
             "{} in {} of {}: {}.",
             format_count_with_plural(totals.count(), "boundary", "boundaries"),
             totals.sessions,
-            format_count(self.sessions as u64, "session"),
+            format_count(self.account.sessions, "session"),
             kinds.join(", ")
-        )
+        )?;
+        let notes = [
+            self.account.explain_off_chain(),
+            self.account.explain_unselected_boundaries(),
+        ];
+        let notes = notes.into_iter().flatten().collect::<Vec<_>>();
+        match notes.is_empty() {
+            true => Ok(()),
+            false => writeln!(out, "{}", notes.join(" ")),
+        }
     }
 
     fn write_thresholds(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
@@ -398,6 +408,7 @@ impl<'a> AuditView<'a> {
 
     pub fn document(&self) -> Json {
         SCHEMA.document(json!({
+            "recorded": self.account.to_json(),
             "totals": self.totals_json(),
             "thresholds": SCHEMA.sheet(THRESHOLD_COLUMNS, &self.thresholds).to_json(),
             "setting": self.setting_json(),
@@ -412,7 +423,7 @@ impl<'a> AuditView<'a> {
         let compactions = totals.compactions();
         let timed = totals.timed_recorded + totals.timed_clock;
         json!({
-            "sessions": self.sessions,
+            "sessions": self.account.sessions,
             "sessions_with_boundaries": totals.sessions,
             "sessions_compacted_again": totals.sessions_again,
             "boundaries": totals.count(),

@@ -1,5 +1,6 @@
 //! `backcast check`: columns, the JSON document, findings for CI, and text for people.
 
+use crate::usage::account::UsageAccount;
 use crate::usage::budget::{LimitLocation, LimitRow, LimitVerdict};
 use crate::views::problems_json;
 use serde_json::json;
@@ -59,6 +60,8 @@ pub struct CheckView<'a> {
     /// The filters in words; empty if everything counts.
     pub selection: &'a str,
     pub problems: &'a [Problem],
+    /// What the logs hold.
+    pub account: &'a UsageAccount,
 }
 
 impl CheckView<'_> {
@@ -111,6 +114,7 @@ impl CheckView<'_> {
             "passed": self.exceeded_count() == 0,
             "exceeded": self.exceeded_count(),
             "limits_set": self.set_limit_count(),
+            "recorded": self.account.to_json(),
             "limits": SCHEMA.sheet(LIMIT_COLUMNS, self.rows).to_json(),
             "problems": problems_json(self.problems, false),
         }));

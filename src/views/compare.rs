@@ -3,6 +3,7 @@
 mod rows;
 
 use crate::page::pack::sheet_to_columns;
+use crate::usage::account::UsageAccount;
 use crate::views::short_id;
 pub use rows::{COLUMNS, CompareCollector, CompareRow, CompareSide, DifferenceCounts};
 use rows::{
@@ -24,6 +25,8 @@ pub struct ComparisonReport<'a> {
     pub rows: &'a [CompareRow],
     /// Number of logs.
     pub logs: usize,
+    /// What the logs hold, whatever is replayed.
+    pub account: &'a UsageAccount,
     /// The filters in words; empty if everything counts.
     pub selection: &'a str,
     /// Sessions in all lists together; 0 for all.
@@ -74,8 +77,9 @@ impl ComparisonReport<'_> {
         let [first, second, never] = &total.sides;
         SCHEMA.document(json!({
             "policies": self.names,
+            "recorded": self.account.to_json(),
             "totals": {
-                "sessions": self.rows.len(),
+                "sessions": self.account.sessions,
                 "a": figures_json(|measure| measure(first)),
                 "b": figures_json(|measure| measure(second)),
                 "difference": figures_json(|measure| total.difference(measure)),
@@ -108,7 +112,7 @@ impl ComparisonReport<'_> {
             "A: {}\nB: {}\n{} of {}, {}{}\n",
             self.names[FIRST_SIDE],
             self.names[SECOND_SIDE],
-            format_count(self.rows.len() as u64, "session"),
+            format_count(self.account.sessions, "session"),
             format_count(self.logs as u64, "log"),
             format_count(total.sides[FIRST_SIDE].row.calls.made, "call"),
             match self.selection {
@@ -211,7 +215,7 @@ impl ComparisonReport<'_> {
     }
 
     fn write_caveats(&self, total: &CompareRow, out: &mut dyn Write) -> io::Result<()> {
-        let all = self.rows.len() as u64;
+        let all = self.account.sessions;
         let row = &total.sides[FIRST_SIDE].row;
         writeln!(
             out,

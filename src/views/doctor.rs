@@ -30,7 +30,7 @@ pub struct RootReport {
 /// The sessions of an agent.
 pub struct AgentReport {
     pub agent: Agent,
-    pub sessions: usize,
+    pub sessions: u64,
     /// First and last version of the client.
     pub versions: Option<(ClientVersion, ClientVersion)>,
     pub newest: Option<Time>,
@@ -129,7 +129,7 @@ const NOT_SET: &str = "none";
 
 impl DoctorView {
     /// Returns the number of sessions with calls.
-    pub fn session_count(&self) -> usize {
+    pub fn session_count(&self) -> u64 {
         self.agents.iter().map(|agent| agent.sessions).sum()
     }
 
@@ -154,7 +154,7 @@ impl DoctorView {
     /// Returns the finding in one sentence.
     fn answer(&self) -> String {
         let logs = self.roots.iter().map(|root| root.logs as u64).sum::<u64>();
-        match (self.session_count() as u64, logs) {
+        match (self.session_count(), logs) {
             (0, 0) => "No session logs were found.".to_owned(),
             (0, logs) => format!("{} found, but no session with an API call.", count_logs(logs)),
             (sessions, logs) => {
@@ -194,7 +194,7 @@ impl DoctorView {
             let found = match (root.is_there, root.logs as u64) {
                 (false, _) => "no such folder".to_owned(),
                 (true, 0) => "no logs".to_owned(),
-                (true, logs) => format!("{}, {}", count_logs(logs), format_size(root.bytes)),
+                (true, logs) => format!("{}, {} on disk", count_logs(logs), format_size(root.bytes)),
             };
             push("Logs", state, format!("{agent}{found} ({})", root.folder.display()));
         }
@@ -214,7 +214,7 @@ impl DoctorView {
                 format!(
                     "{}: {}{versions}{}",
                     agent.agent.title(),
-                    format_count(agent.sessions as u64, "session"),
+                    format_count(agent.sessions, "session"),
                     newest.unwrap_or_default()
                 ),
             );

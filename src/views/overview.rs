@@ -1,6 +1,7 @@
 //! `backcast overview`: rows, the JSON document, and text for people.
 
-use crate::usage::session::{BoundaryCounts, SessionReport};
+use crate::usage::account::UsageAccount;
+use crate::usage::session::SessionReport;
 use crate::usage::summary::UsageSummary;
 use crate::usage::tally;
 use crate::usage::tally::{GroupBy, UsageRow, UsageSums, group_calls, start_of_last_days, window_series};
@@ -131,6 +132,7 @@ pub struct OverviewView<'a> {
     days: Vec<(String, u64)>,
     categories: Vec<CategoryRow>,
     costliest: Vec<CostlySessionRow>,
+    account: UsageAccount,
 }
 
 impl<'a> OverviewView<'a> {
@@ -159,6 +161,7 @@ impl<'a> OverviewView<'a> {
             days: daily_costs(&by_day, newest, zone),
             categories: largest_categories(summary),
             costliest: costliest_sessions(&sessions, summary),
+            account: UsageAccount::new(summary, prices),
         }
     }
 
@@ -178,10 +181,13 @@ impl<'a> OverviewView<'a> {
         writeln!(out, "{}", self.answer())?;
         writeln!(
             out,
-            "Read from {}, {}, {}.\n",
+            "Read from {}, {}, {}.{}\n",
             format_count(self.logs as u64, "log"),
             format_count(summary.facts.lines, "line"),
-            format_size(summary.facts.bytes)
+            format_size(summary.facts.bytes),
+            self.account
+                .explain_left_out()
+                .map_or_else(String::new, |left| format!(" {left}"))
         )?;
         SCHEMA
             .sheet(PERIOD_TABLE, &self.periods)
@@ -272,16 +278,8 @@ impl<'a> OverviewView<'a> {
 
     fn write_compactions(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
         writeln!(out, "{}", style.paint(Tone::Strong, "When sessions compact"))?;
-        let (auto, manual, micro) = (
-            self.count_boundaries(|it| it.auto),
-            self.count_boundaries(|it| it.manual),
-            self.count_boundaries(|it| it.micro),
-        );
-        let compacted = self
-            .active_sessions()
-            .filter(|session| session.boundaries.auto + session.boundaries.manual > 0)
-            .count() as u64;
-        let sessions = self.active_sessions().count() as u64;
+        let found = &self.account.boundaries;
+        let (compacted, sessions) = (self.account.compacted_sessions, self.account.sessions);
         if compacted == 0 {
             let peak = self
                 .active_sessions()
@@ -290,19 +288,21 @@ impl<'a> OverviewView<'a> {
                 .unwrap_or(0);
             return writeln!(out, "None did; the largest window was {} tokens.", format_tokens(peak));
         }
+        let kinds = [
+            (found.auto, "automatic", true),
+            (found.manual, "by hand", true),
+            (found.unknown, "of old clients", false),
+            (found.micro, "micro", false),
+        ];
+        let kinds = kinds.iter().filter(|(count, _, is_always)| *is_always || *count > 0);
+        let kinds = kinds.map(|(count, name, _)| format!("{} {name}", group_digits(*count)));
         writeln!(
             out,
-            "{} of {} ({}): {} automatic, {} by hand{}.",
+            "{} of {} ({}): {}.",
             group_digits(compacted),
             format_count(sessions, "session"),
             format_percent(compacted, sessions),
-            group_digits(auto),
-            group_digits(manual),
-            if micro > 0 {
-                format!(", {} micro", group_digits(micro))
-            } else {
-                String::new()
-            }
+            kinds.collect::<Vec<_>>().join(", ")
         )?;
         if let Some(peak) = self.median_peak() {
             writeln!(
@@ -314,10 +314,6 @@ impl<'a> OverviewView<'a> {
         Ok(())
     }
 
-    fn count_boundaries(&self, of: fn(&BoundaryCounts) -> u64) -> u64 {
-        self.active_sessions().map(|session| of(&session.boundaries)).sum()
-    }
-
     /// Returns the median peak of the sessions with automatic compactions; `None` if there are none.
     fn median_peak(&self) -> Option<u64> {
         let compacted = self.active_sessions().filter(|session| session.boundaries.auto > 0);
@@ -327,6 +323,9 @@ impl<'a> OverviewView<'a> {
 
     /// Writes what is missing from the numbers above.
     fn write_caveats(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
+        if let Some(rest) = self.account.explain_output_rest() {
+            writeln!(out, "\n{rest}")?;
+        }
         let all = self.periods.last().map_or(0, |period| period.sums.unpriced);
         if all > 0 {
             let text = format!(
@@ -407,15 +406,16 @@ impl<'a> OverviewView<'a> {
                 "bytes": self.summary.facts.bytes,
             },
             "sample": self.sample_mark.is_some(),
+            "recorded": self.account.to_json(),
             "newest_call": self.newest.and_then(format_time),
             "periods": self.periods.iter().map(period).collect::<Vec<_>>(),
             "days": self.days.iter().map(|(day, cost)| json!({"day": day, "cost_micro_usd": cost})).collect::<Vec<_>>(),
             "window_shares": self.categories.iter().map(|row| (row.name.replace(' ', "_"), json!(row.share))).collect::<serde_json::Map<_, _>>(),
             "compactions": {
-                "sessions": self.active_sessions().filter(|session| session.boundaries.auto + session.boundaries.manual > 0).count(),
-                "automatic": self.count_boundaries(|it| it.auto),
-                "manual": self.count_boundaries(|it| it.manual),
-                "micro": self.count_boundaries(|it| it.micro),
+                "sessions": self.account.compacted_sessions,
+                "automatic": self.account.boundaries.auto,
+                "manual": self.account.boundaries.manual,
+                "micro": self.account.boundaries.micro,
                 "median_peak": self.median_peak(),
             },
             "costliest": self.costliest.iter().map(|row| json!({

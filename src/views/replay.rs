@@ -7,6 +7,7 @@ mod rows;
 
 use crate::page;
 use crate::page::rounds::SessionRounds;
+use crate::usage::account::UsageAccount;
 use crate::views::compare::CompareRow;
 use crate::views::problems_json;
 pub use collector::{BlockLedger, ReplayCollector, ReplayDetail, ReplayResult};
@@ -43,7 +44,7 @@ const SESSION_LEGEND: Legend<'_> = &[
     ("Micro", "micro-compactions"),
     ("Freed", "tokens"),
     ("Peak", "largest window, in tokens"),
-    ("Recorded $", "cost by recorded usage"),
+    ("Recorded $", "cost as recorded, with estimated output"),
     ("Misses", "edits that needed dropped lines"),
     ("Window", "its size from call to call"),
 ];
@@ -84,6 +85,8 @@ pub struct ReplayOutcome {
     /// Median size of the recorded summaries.
     pub learned_summary: Option<u64>,
     pub logs: usize,
+    /// What the logs hold, whatever is replayed.
+    pub account: UsageAccount,
     /// The filters in words; empty if everything counts.
     pub selection: String,
 }
@@ -156,7 +159,8 @@ impl ReplayOutcome {
         });
         SCHEMA.document(json!({
             "policy": policies.name,
-            "sessions": self.sessions.len(),
+            "sessions": self.account.sessions,
+            "recorded": self.account.to_json(),
             "sessions_with_compactions": self.sessions.iter().filter(|session| session.compactions.count() > 0).count(),
             "calls": total.calls.made,
             "boundaries": {
@@ -337,10 +341,10 @@ impl ReplayOutcome {
         };
         let compacted = compacted.count() as u64;
         format!(
-            "Under policy {}, {} of {} compact{}, {} in all, and the cost is {} ({} by recorded usage){when}.",
+            "Under policy {}, {} of {} compact{}, {} in all, and the cost is {} (as recorded, with estimated output: {}){when}.",
             policies.name,
             group_digits(compacted),
-            format_count(self.sessions.len() as u64, "session"),
+            format_count(self.account.sessions, "session"),
             if compacted == 1 { "s" } else { "" },
             format_count(total.compactions.count(), "time"),
             format_price(total.total_cost().map(micro_usd)),
@@ -412,7 +416,7 @@ impl ReplayOutcome {
         let (compactions, costs) = (&total.compactions, &total.costs);
         writeln!(
             out,
-            "\nCompactions: {} automatic, {} manual, {} after a refused prompt; {} of them by notes; {} where the log has one, too ({} recorded).",
+            "\nCompactions: {} automatic, {} manual, {} after a refused prompt; {} of them by notes; {} where the log has one, too ({} recorded in conversations).",
             compactions.of_cause(CompactionCause::Auto),
             compactions.of_cause(CompactionCause::Manual),
             compactions.of_cause(CompactionCause::Reactive),
@@ -452,12 +456,21 @@ impl ReplayOutcome {
         }
         writeln!(
             out,
-            "Cost: {} for the conversation ({} by recorded usage), {} for summaries and other side calls, which read {} of their input from the prompt cache.",
+            "Cost: {} for the conversation (as recorded, with estimated output: {}), {} for summaries and other side calls, which read {} of their input from the prompt cache.",
             format_dollars(micro_usd(costs.conversation)),
             format_dollars(micro_usd(costs.recorded)),
             format_dollars(micro_usd(costs.side_total())),
             format_percent(costs.side_cached, costs.side_input)
         )?;
+        let notes = [
+            self.account.explain_conversations(),
+            self.account.explain_output_rest(),
+            self.account.explain_left_out(),
+            self.account.explain_off_chain(),
+        ];
+        for note in notes.into_iter().flatten() {
+            writeln!(out, "{note}")?;
+        }
         if costs.progress_calls > 0 {
             writeln!(
                 out,

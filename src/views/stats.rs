@@ -4,13 +4,15 @@ mod columns;
 
 use crate::page;
 use crate::page::overview::overview_from_stats;
+use crate::usage::account::UsageAccount;
 use crate::usage::cells::usage_cells;
 use crate::usage::models::ModelSums;
 use crate::usage::quality::{Quality, QualityRow, quality};
 use crate::usage::summary::UsageSummary;
 use crate::usage::tally::{GroupBy, UsageRow, UsageSums, UsageTally, day_of, group_calls, window_series};
 use crate::views::problems_json;
-use columns::{LEDGER_TABLE, LedgerRow, breakdown_columns, ledger_rows, tool_rows, usage_table_columns};
+pub use columns::breakdown_columns;
+use columns::{LEDGER_TABLE, LedgerRow, ledger_rows, tool_rows, usage_table_columns};
 pub use columns::{QUALITY_COLUMNS, TOOL_COLUMNS, usage_columns};
 use jiff::tz::TimeZone;
 use replay::prices::{PriceTable, micro_usd};
@@ -95,6 +97,7 @@ pub struct StatsView<'a> {
     total: UsageRow,
     /// The sums over all calls.
     total_sums: UsageSums,
+    account: UsageAccount,
     zone: &'a TimeZone,
     prices: &'a PriceTable,
     quality: Option<Quality>,
@@ -115,6 +118,7 @@ impl<'a> StatsView<'a> {
         StatsView {
             stats,
             total_sums: total.sums.clone(),
+            account: UsageAccount::new(summary, prices),
             total,
             zone,
             tally,
@@ -298,18 +302,12 @@ impl<'a> StatsView<'a> {
     }
 
     fn write_facts(&self, out: &mut dyn Write) -> io::Result<()> {
-        let stats = self.stats;
         if self.options.ledger {
             self.write_ledger_facts(out)?;
         }
-        let left = stats.summary.left_out_sessions();
-        if left.total() > 0 {
-            writeln!(
-                out,
-                "Left out: {} without an API call of {} own.",
-                format_count(left.total(), "session"),
-                if left.total() == 1 { "its" } else { "their" }
-            )?;
+        let notes = [self.account.explain_left_out(), self.account.explain_output_rest()];
+        for note in notes.into_iter().flatten() {
+            writeln!(out, "{note}")?;
         }
         let own = self.tally.rows.iter().map(|row| &row.sums);
         let client_responses = own.clone().map(|sums| sums.client_responses).sum::<u64>();
@@ -437,6 +435,7 @@ impl<'a> StatsView<'a> {
         let mut document = SCHEMA.document(json!({
             "selection": stats.summary.selection,
             "totals": self.total.sums.to_json(),
+            "recorded": self.account.to_json(),
             "by": self.options.by.name(),
             "rows": rows,
             "ledger": ledger_json(&stats.summary.ledger),

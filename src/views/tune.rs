@@ -6,6 +6,7 @@ mod text;
 
 pub use text::label;
 
+use crate::usage::account::UsageAccount;
 use replay::policy::presets::ClientVersion;
 use replay::prices::{PicoUsd, micro_usd};
 use replay::tune::agent_settings::settings_file;
@@ -172,6 +173,8 @@ pub struct TuneResult {
     pub unknown: usize,
     /// Number and cost of sub-agents' calls that only progress records show: there is nothing of them to replay.
     pub progress_only: (u64, PicoUsd),
+    /// What the logs hold, whatever is swept.
+    pub account: UsageAccount,
     /// What happened under settings that were tried, if outcomes were given.
     pub outcomes: Option<Json>,
     /// The filters in words; empty if everything counts.
@@ -379,6 +382,7 @@ impl TuneResult {
         fields["sessions_of_unknown_window"] = json!(self.unknown);
         let (calls, cost) = self.progress_only;
         fields["progress_only"] = json!({"responses": calls, "cost_micro_usd": micro_usd(cost)});
+        fields["recorded"] = self.account.to_json();
         fields["outcomes"] = self.outcomes.clone().unwrap_or_default();
         fields["windows"] = Json::Array(windows);
         fields

@@ -2,6 +2,7 @@
 
 mod rows;
 
+use crate::usage::account::UsageAccount;
 use crate::views::{name_version, problems_json};
 use replay::audit::costs::CostComparison;
 use replay::audit::first_edits::{COPY_STATES, FirstEdits, NextTouches};
@@ -11,7 +12,7 @@ use replay::prices::micro_usd;
 use replay::quantile::quantile;
 use replay::windows::{WindowConfidence, WindowGrounds};
 pub use rows::{CASE_COLUMNS, CaseRow};
-use rows::{VERSION_TABLE, VersionRow};
+use rows::{REASON_TABLE, ReasonRow, VERSION_TABLE, VersionRow};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -52,14 +53,24 @@ pub struct SessionValidation {
     pub problems: Vec<Problem>,
 }
 
+/// What the command line asks of the output.
+#[derive(Clone, Copy)]
+pub struct ValidationOptions<'a> {
+    /// A prediction so many calls off still counts as within.
+    pub within: u64,
+    /// Cases in the list; 0 for all, `None` for those that are wrong.
+    pub top: Option<usize>,
+    /// The filters in words; empty if everything counts.
+    pub selection: &'a str,
+}
+
 /// The validation of all sessions.
 pub struct ValidationReport<'a> {
     sessions: &'a [SessionValidation],
     policies: &'a PolicySet,
     problems: &'a [Problem],
-    within: u64,
-    /// The filters in words; empty if everything counts.
-    selection: &'a str,
+    options: ValidationOptions<'a>,
+    account: &'a UsageAccount,
     versions: Vec<VersionRow>,
     /// The same by range of versions with the same rules.
     ranges: Vec<VersionRow>,
@@ -79,16 +90,16 @@ impl<'a> ValidationReport<'a> {
         sessions: &'a [SessionValidation],
         policies: &'a PolicySet,
         problems: &'a [Problem],
-        within: u64,
-        selection: &'a str,
+        options: ValidationOptions<'a>,
+        account: &'a UsageAccount,
     ) -> ValidationReport<'a> {
         let mut versions = BTreeMap::<(Agent, ClientVersion), VersionRow>::new();
         let mut report = ValidationReport {
             sessions,
             policies,
             problems,
-            within,
-            selection,
+            options,
+            account,
             versions: Vec::new(),
             ranges: Vec::new(),
             images: 0,
@@ -123,7 +134,7 @@ impl<'a> ValidationReport<'a> {
                     }
                 };
                 for score in scores {
-                    score.add(case, within);
+                    score.add(case, options.within);
                 }
                 let is_judged = case.mechanism == Mechanism::Auto && case.verdict != CaseVerdict::Undecidable;
                 if let (true, Some(error), Some(recorded)) = (is_judged, case.error(), case.recorded) {
@@ -166,7 +177,7 @@ impl<'a> ValidationReport<'a> {
     fn judged_cases(&self) -> impl Iterator<Item = (&CaseRow, TestOutcome)> {
         let rows = self.sessions.iter().flat_map(|session| &session.rows);
         let judged = rows.filter(|row| row.case.mechanism != Mechanism::Manual);
-        judged.map(|row| (row, row.test_outcome(self.within)))
+        judged.map(|row| (row, row.test_outcome(self.options.within)))
     }
 
     pub fn annotations(&self) -> String {
@@ -203,10 +214,11 @@ impl<'a> ValidationReport<'a> {
         let exact = self.errors.iter().filter(|(error, _)| *error == 0).count();
         SCHEMA.document(json!({
             "policy": self.policies.name,
+            "recorded": self.account.to_json(),
             "calls": self.total.calls,
             "calls_by_window_grounds": self.count_grounds(),
             "calls_by_window_confidence": self.count_confidence().into_iter().map(|(one, calls)| (one.name(), calls)).collect::<BTreeMap<_, _>>(),
-            "within": self.within,
+            "within": self.options.within,
             "auto": self.total.auto.auto_json(),
             "micro": self.total.micro.micro_json(),
             "pre_tokens_error": {
@@ -311,28 +323,51 @@ impl<'a> ValidationReport<'a> {
             self.write_unsettled(out)?;
         }
         self.write_errors(out)?;
-        let odd = self.sessions.iter().flat_map(|session| &session.rows).filter(|row| {
-            row.case.mechanism != Mechanism::Manual
-                && !matches!(
-                    row.case.verdict,
-                    CaseVerdict::Exact | CaseVerdict::WithinMargin | CaseVerdict::Unrecorded
-                )
-        });
-        let odd = odd.map(CaseRow::with_short_session).collect::<Vec<_>>();
-        if !odd.is_empty() {
-            writeln!(
-                out,
-                "\nNot exact, or cannot be judged (--explain SESSION shows one step by step):\n"
-            )?;
+        self.write_cases(style, out)
+    }
+
+    /// Writes the cases that are wrong, and how many cannot be judged, by reason.
+    fn write_cases(&self, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+        let rows = self.sessions.iter().flat_map(|session| &session.rows);
+        let rows = rows.filter(|row| row.case.mechanism != Mechanism::Manual);
+        let is_wrong = |row: &&CaseRow| {
+            use CaseVerdict::{Exact, Undecidable, Unrecorded, WithinMargin};
+            !matches!(row.case.verdict, Exact | WithinMargin | Unrecorded | Undecidable)
+        };
+        let mut listed = rows.clone().filter(is_wrong).collect::<Vec<_>>();
+        let undecidable = rows.filter(|row| row.case.verdict == CaseVerdict::Undecidable);
+        let undecidable = undecidable.collect::<Vec<_>>();
+        if let Some(top) = self.options.top {
+            listed.extend(&undecidable);
+            listed.truncate(if top == 0 { listed.len() } else { top });
+        }
+        if !listed.is_empty() {
+            let listed = listed.into_iter().map(CaseRow::with_short_session).collect::<Vec<_>>();
+            writeln!(out, "\nNot exact, or cannot be judged:\n")?;
             SCHEMA
-                .sheet(CASE_COLUMNS, &odd)
+                .sheet(CASE_COLUMNS, &listed)
                 .write(OutputFormat::Table, style, out)?;
-            let mut reasons = odd.iter().filter_map(|row| row.case.reason).collect::<Vec<_>>();
-            reasons.sort_unstable();
-            reasons.dedup();
-            for reason in reasons {
-                writeln!(out, "{}: {}.", reason.name(), reason.about())?;
+        }
+        let mut reasons = BTreeMap::<_, u64>::new();
+        for row in &undecidable {
+            if let Some(reason) = row.case.reason {
+                *reasons.entry((row.case.mechanism, reason)).or_default() += 1;
             }
+        }
+        if !reasons.is_empty() {
+            let rows = reasons.into_iter().map(|((mechanism, reason), count)| ReasonRow {
+                mechanism: mechanism.name(),
+                reason: reason.name(),
+                about: reason.about(),
+                count,
+            });
+            writeln!(out, "\nCannot be judged (--top 0 lists them):\n")?;
+            SCHEMA
+                .sheet(REASON_TABLE, &rows.collect::<Vec<_>>())
+                .write(OutputFormat::Table, style, out)?;
+        }
+        if !undecidable.is_empty() {
+            writeln!(out, "--explain SESSION shows a session step by step.")?;
         }
         Ok(())
     }
@@ -342,7 +377,7 @@ impl<'a> ValidationReport<'a> {
         let auto = &self.total.auto;
         let name = &self.policies.name;
         let calls = format_count(self.total.calls, "call");
-        let when = match self.selection {
+        let when = match self.options.selection {
             "" => String::new(),
             selection => format!(" ({selection})"),
         };
@@ -443,6 +478,9 @@ impl<'a> ValidationReport<'a> {
                     micro_usd(self.costs.recorded) as u64
                 )
             )?;
+        }
+        if let Some(parts) = self.account.explain_conversations() {
+            writeln!(out, "{parts}")?;
         }
         if !self.segments.is_empty() {
             writeln!(

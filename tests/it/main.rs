@@ -49,6 +49,7 @@ mod recorded;
 mod replay;
 mod report;
 mod samples;
+mod schemas;
 mod search;
 mod secrets;
 mod selection;

@@ -336,6 +336,31 @@ pub fn columns_markdown<R>(columns: &[Column<R>]) -> String {
     text
 }
 
+/// Returns the JSON Schema of a row with these columns. Any cell may be empty.
+pub fn columns_schema<R>(columns: &[Column<R>]) -> serde_json::Value {
+    let property = |column: &Column<R>| {
+        let kind = match column.unit {
+            ColumnUnit::Count | ColumnUnit::Tokens | ColumnUnit::MicroUsd | ColumnUnit::Millis => "integer",
+            ColumnUnit::Share | ColumnUnit::Ratio => "number",
+            ColumnUnit::Flag => "boolean",
+            ColumnUnit::Text | ColumnUnit::Id | ColumnUnit::Verdict | ColumnUnit::Drawing | ColumnUnit::Time => {
+                "string"
+            }
+        };
+        let mut schema = serde_json::json!({"type": [kind, "null"], "description": column.about});
+        if column.unit == ColumnUnit::Time {
+            schema["format"] = "date-time".into();
+        }
+        (column.name.to_owned(), schema)
+    };
+    serde_json::json!({
+        "type": "object",
+        "properties": columns.iter().map(property).collect::<serde_json::Map<_, _>>(),
+        "required": columns.iter().map(|column| column.name).collect::<Vec<_>>(),
+        "additionalProperties": false,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

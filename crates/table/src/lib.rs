@@ -24,7 +24,7 @@ pub mod words;
 
 use std::io::{self, BufWriter, Write};
 
-pub use columns::{CellValue, Column, ColumnUnit, TableVisibility, columns_markdown, format_time};
+pub use columns::{CellValue, Column, ColumnUnit, TableVisibility, columns_markdown, columns_schema, format_time};
 pub use json::{cells_to_json, column_to_json, write_json, write_json_line, write_json_with_rows};
 pub use read::read_cells;
 pub use spark::{bar, sparkline};

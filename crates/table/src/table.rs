@@ -1,7 +1,7 @@
 //! A sheet as a table for people: a header, a rule, the rows, and the total below another rule. No line is wider than the
 //! terminal.
 //!
-//! A table that is too wide first shortens long text in the middle, then drops [`TableVisibility::IfRoom`] columns from the
+//! A table that is too wide first shortens long text, the first column least, then drops [`TableVisibility::IfRoom`] columns from the
 //! right, then all others but the first. A line below the table names the dropped columns.
 
 use std::io::{self, Write};
@@ -47,7 +47,10 @@ const GAP: u16 = 2;
 /// text column keeps more of each name.
 const MIN_TEXT_WIDTH: usize = 40;
 
-/// The same, as long as only columns are left that are dropped last.
+/// Width that a text column keeps at least, as long as an optional column can be dropped instead: most single words fit.
+const MIN_WORD_WIDTH: usize = 12;
+
+/// The same as [`MIN_TEXT_WIDTH`], as long as only columns are left that are dropped last.
 const LEAST_TEXT_WIDTH: usize = 16;
 
 /// `comfy_table` counts terminal columns in 16 bits; a wider table is cut like one for a narrow terminal.
@@ -83,7 +86,7 @@ pub(super) fn write<R>(sheet: &Sheet<R>, style: TableStyle, out: &mut dyn Write)
         .collect();
     if !hidden.is_empty() {
         let note = format!("Not shown at this width: {}", hidden.join(", "));
-        writeln!(out, "{}", shorten_middle(&note, room))?;
+        writeln!(out, "{}", shorten(&note, room))?;
     }
     Ok(shown.iter().map(|(column, _)| column.title).collect())
 }
@@ -115,12 +118,13 @@ impl TableColumn {
         })
     }
 
-    /// Returns the width of the column if text may have at most `cap`. Only text is shortened: a shortened number is wrong.
-    fn capped_width(&self, cap: usize) -> usize {
-        if self.unit == ColumnUnit::Text {
-            self.natural.min(cap)
-        } else {
-            self.natural
+    /// Returns the width of the column if text may have at most `cap`, and half as much again in the first column, which says
+    /// what the row is about. Only text is shortened: a shortened number is wrong.
+    fn capped_width(&self, cap: usize, is_first: bool) -> usize {
+        match (self.unit, is_first) {
+            (ColumnUnit::Text, true) => self.natural.min(cap + cap / 2),
+            (ColumnUnit::Text, false) => self.natural.min(cap),
+            _ => self.natural,
         }
     }
 
@@ -149,8 +153,8 @@ fn fit_columns(columns: &[TableColumn], room: usize) -> Vec<Option<usize>> {
     let mut kept: Vec<usize> = (0..columns.len()).collect();
     while kept.len() > 1 {
         if let Some(cap) = max_text_width(kept.iter().map(|&column| &columns[column]), room) {
-            for column in kept {
-                widths[column] = Some(columns[column].capped_width(cap));
+            for (place, column) in kept.into_iter().enumerate() {
+                widths[column] = Some(columns[column].capped_width(cap, place == 0));
             }
             return widths;
         }
@@ -169,14 +173,25 @@ fn fit_columns(columns: &[TableColumn], room: usize) -> Vec<Option<usize>> {
 /// Returns the largest width of text with which all columns fit, or `None` if it is too small to be of use.
 fn max_text_width<'a>(columns: impl ExactSizeIterator<Item = &'a TableColumn> + Clone, room: usize) -> Option<usize> {
     let gaps = usize::from(GAP) * (columns.len() - 1);
-    let total = |cap| gaps + columns.clone().map(|column| column.capped_width(cap)).sum::<usize>();
+    let widths = |cap| {
+        columns
+            .clone()
+            .enumerate()
+            .map(move |(place, column)| column.capped_width(cap, place == 0))
+    };
+    let total = |cap| gaps + widths(cap).sum::<usize>();
     let texts = columns.clone().filter(|column| column.unit == ColumnUnit::Text).count();
     let is_optional = |column: &TableColumn| column.in_table == TableVisibility::IfRoom;
-    let least = match columns.clone().any(is_optional) {
-        true => MIN_TEXT_WIDTH,
-        false => LEAST_TEXT_WIDTH,
+    // The first column counts for one and a half.
+    let leads = columns
+        .clone()
+        .next()
+        .is_some_and(|column| column.unit == ColumnUnit::Text);
+    let shares = (2 * texts + usize::from(leads)).max(1);
+    let floor = match columns.clone().any(is_optional) {
+        true => (2 * MIN_TEXT_WIDTH / shares).max(MIN_WORD_WIDTH),
+        false => 2 * LEAST_TEXT_WIDTH / shares,
     };
-    let floor = least / texts.max(1);
     (floor..=room.max(floor)).rev().find(|&cap| total(cap) <= room)
 }
 
@@ -194,7 +209,7 @@ fn render_table(shown: &[(&TableColumn, usize)], rows: usize, color: bool) -> St
     let line = |place: usize| {
         shown.iter().map(move |(column, width)| {
             let text = &column.cells[place];
-            let cell = Cell::new(shorten_middle(text, *width));
+            let cell = Cell::new(shorten(text, *width));
             match Tone::from_verdict(text).filter(|_| color && place > 0 && column.unit == ColumnUnit::Verdict) {
                 Some(tone) => cell.fg(tone.color()),
                 None => cell,
@@ -227,40 +242,56 @@ fn render_table(shown: &[(&TableColumn, usize)], rows: usize, color: bool) -> St
     table.to_string()
 }
 
-/// Returns text of at most `room` terminal columns. Longer text loses its middle, because both ends identify an id better;
-/// an absolute path loses its beginning, a phrase its end.
-fn shorten_middle(text: &str, room: usize) -> String {
+/// Returns text of at most `room` terminal columns. Longer text loses its end, after a whole word if one ends in the second half
+/// of the room; a path loses its beginning, because its last folders say most.
+fn shorten(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
     let left = room.saturating_sub(width(ELLIPSIS));
-    if is_phrase(text) {
-        let mut head = String::from_iter(take_fitting(text.chars(), left));
-        while width(&head) + width(ELLIPSIS) > room || width(&format!("{head}{ELLIPSIS}")) > room {
-            head.pop();
-        }
-        return format!("{}{ELLIPSIS}", head.trim_end());
+    if is_path(text) {
+        return shorten_path(text, room, left);
     }
-    let head = if text.starts_with('/') {
-        Vec::new()
-    } else {
-        take_fitting(text.chars(), left / 2)
-    };
-    let tail: Vec<char> = take_fitting(text.chars().rev(), left - chars_width(&head));
-    // A combining mark that lost its letter would attach to the ellipsis.
-    let tail: Vec<char> = tail.into_iter().rev().skip_while(|&c| char_width(c) == 0).collect();
-    let mut short = String::from_iter(&head) + ELLIPSIS + &String::from_iter(&tail);
+    let mut head = String::from_iter(take_fitting(text.chars(), left));
     // Some sequences are wider than their parts: an emoji selector widens the character before it.
+    while width(&format!("{head}{ELLIPSIS}")) > room && head.pop().is_some() {}
+    let is_separator = |c: char| c.is_whitespace() || matches!(c, '-' | '_' | '.' | '/' | ':' | ',' | ';');
+    let is_cut_in_word = text[head.len()..]
+        .chars()
+        .next()
+        .is_some_and(|next| !is_separator(next));
+    if let Some(end) = head.rfind(is_separator).filter(|_| is_cut_in_word)
+        && 2 * width(&head[..end]) >= room
+    {
+        head.truncate(end);
+    }
+    format!("{}{ELLIPSIS}", head.trim_end_matches(is_separator))
+}
+
+/// Returns the end of a path, from the beginning of a folder on if one begins in the first half of the room.
+fn shorten_path(text: &str, room: usize, left: usize) -> String {
+    let tail = take_fitting(text.chars().rev(), left);
+    // A combining mark that lost its letter would attach to the ellipsis.
+    let tail = tail.into_iter().rev().skip_while(|&c| char_width(c) == 0);
+    let mut tail = tail.collect::<String>();
+    if let Some(start) = tail
+        .find(['/', '\\'])
+        .filter(|start| 2 * width(&tail[*start..]) >= room)
+    {
+        tail.drain(..start);
+    }
+    let mut short = format!("{ELLIPSIS}{tail}");
     while width(&short) > room {
         short.pop();
     }
     short
 }
 
-/// Whether a text is made of words, whose beginning says most.
-fn is_phrase(text: &str) -> bool {
-    const MIN_WORDS: usize = 3;
-    !text.starts_with('/') && text.split(' ').filter(|word| !word.is_empty()).count() >= MIN_WORDS
+/// Whether a text is an absolute path.
+fn is_path(text: &str) -> bool {
+    let mut start = text.chars();
+    text.starts_with(['/', '~'])
+        || start.next().is_some_and(|drive| drive.is_ascii_alphabetic()) && start.as_str().starts_with(":\\")
 }
 
 /// Returns the characters that fit into `room`.
@@ -271,10 +302,6 @@ fn take_fitting(chars: impl Iterator<Item = char>, room: usize) -> Vec<char> {
         used <= room
     };
     chars.take_while(fits).collect()
-}
-
-fn chars_width(chars: &[char]) -> usize {
-    chars.iter().map(|&c| char_width(c)).sum()
 }
 
 fn char_width(c: char) -> usize {
@@ -382,7 +409,6 @@ mod tests {
 Project                 Session                 Rounds  Tokens     Cost  Cached
 ──────────────────────  ──────────────────────  ──────  ──────  ───────  ──────
 ~/code/backcast         0d9f6c1e-5…f0a2f6f3b10   1,284   48.2M   $31.42  97.3 %
-=HYPERLINK…\",\"y\"), red  会话记录与…的回放分析        7   45.6k  $0.0123  50.0 %
 
 ──────────────────────  ──────────────────────  ──────  ──────  ───────  ──────
 total                                            1,291   48.3M   $31.43  97.3 %
@@ -481,13 +507,24 @@ Not shown at this width: Took, Started
     }
 
     #[test]
-    fn long_text_loses_its_middle() {
-        assert_eq!(shorten_middle("abcdefghij", 10), "abcdefghij");
-        assert_eq!(shorten_middle("abcdefghij", 6), "ab…hij");
-        assert_eq!(shorten_middle("abcdefghij", 1), "…");
-        assert_eq!(shorten_middle("会话记录窗口", 6), "会…口");
-        assert_eq!(shorten_middle("会话记录窗口", 8), "会…窗口");
-        assert_eq!(shorten_middle("aaaa\u{301}aaae\u{301}b", 4), "a…e\u{301}b");
+    fn long_text_loses_its_end_and_a_path_its_beginning() {
+        for (text, room, expected) in [
+            ("abcdefghij", 10, "abcdefghij"),
+            ("abcdefghij", 6, "abcde…"),
+            ("abcdefghij", 1, "…"),
+            ("mend-the-old-pump", 14, "mend-the-old…"),
+            ("mend-the-old-pump", 12, "mend-the…"),
+            ("mend the old pump", 13, "mend the old…"),
+            ("a very_long_word_that_goes_on", 9, "a very…"),
+            ("extraordinary-pump", 12, "extraordina…"),
+            ("/home/me/pump/house", 14, "…/pump/house"),
+            ("/home/extraordinary", 10, "…aordinary"),
+            ("C:\\Users\\me\\pump", 11, "…\\me\\pump"),
+            ("会话记录窗口", 6, "会话…"),
+            ("aaae\u{301}aaa", 5, "aaae\u{301}…"),
+        ] {
+            assert_eq!(shorten(text, room), expected, "{text:?} in {room}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::commands::tune::sweep_usual_thresholds;
 use crate::commands::writing::load_prices;
 use crate::page::{AbsentView, PageContent, PageNotes};
 use crate::run::{LogInput, LogNeeds, LogSource, Run, UsageConsumer, client_home, with_logs};
+use crate::usage::account::UsageAccount;
 use crate::views::audit::SessionAudit;
 use crate::views::replay::ReplayOutcome;
 use crate::views::stats::StatsResult;
@@ -60,6 +61,7 @@ pub(super) fn read_logs(
     };
     let mut read = with_logs(input.clone(), needs, |source| reader.read(&source))??;
     content.overview = Some(stats::usage_overview(&read.stats, &reader.prices));
+    let account = read.replay.account.clone();
     let name = policy_name(&reader.policies, &args.policy.set);
     let comparison = read
         .replay
@@ -70,9 +72,12 @@ pub(super) fn read_logs(
     content
         .runs
         .push(read.replay.to_page_replay(name, &reader.policies, Some(comparison)));
-    content
-        .audits
-        .push(audit_document(&reader.auditor, read.audits, &read.audit_problems));
+    content.audits.push(audit_document(
+        &reader.auditor,
+        read.audits,
+        account,
+        &read.audit_problems,
+    ));
     match read.tune {
         Some(Ok(sweep)) => content.tunes.push(sweep),
         // A page without a sweep is still a page.
@@ -197,6 +202,7 @@ impl PageReader<'_> {
         sort_problems(&mut audit_problems);
         replay.add_problems(common.chain(replay_defects));
         replay.bill_consolidations(&self.policies);
+        replay.account = UsageAccount::new(&summary, &self.prices);
         Ok(PageData {
             stats: StatsResult::new(summary, source),
             replay,

@@ -157,6 +157,7 @@ impl Tuner<'_> {
             seed: self.options.seed,
             unknown: unknown.count(),
             progress_only,
+            account: run.count_usage(source.options.cache, self.prices),
             outcomes: self
                 .outcomes
                 .as_ref()

@@ -25,6 +25,7 @@ function usageOverview(told, run) {
   } else {
     if (told.ledger) parts.push(ledgerSection(told.ledger));
     if (run) parts.push(fullnessSection(run));
+    if (told.recorded) parts.push(accountSection(told.recorded));
     if (told.problems) parts.push(problemsSection(told.problems));
   }
   return h("div", {}, parts);
@@ -108,8 +109,8 @@ function leadSentence(found) {
   let compacted = 0;
   let automatic = 0;
   for (const at of found.sessions.keys()) {
-    const [auto, manual] = [usage.sessions.get(at, "auto"), usage.sessions.get(at, "manual")];
-    compacted += auto + manual > 0 ? 1 : 0;
+    const [auto, others] = [usage.sessions.get(at, "auto"), usage.sessions.get(at, "manual") + usage.sessions.get(at, "unknown")];
+    compacted += auto + others > 0 ? 1 : 0;
     automatic += auto;
   }
   parts.push(compacted ? say.several(compacted, "session") + " compacted, " + say.several(automatic, "time") + " automatically. " : "No session compacted. ");
@@ -128,7 +129,7 @@ function usageFigures(found, run) {
     ["Sent", say.tokens(totals.sent), totals.sent ? say.share(totals.cached / totals.sent) + " read from the cache" : null],
     ["Answered", say.tokens(totals.output)],
     ["Largest window", say.tokens(largest(ids.map((at) => usage.sessions.get(at, "peak") || 0), 0))],
-    ["Compactions", say.count(sum("auto") + sum("manual")), say.count(sum("auto")) + " automatic"],
+    ["Compactions", say.count(sum("auto") + sum("manual") + sum("unknown")), say.count(sum("auto")) + " automatic"],
   ];
   if (run && run.sessions.tells("misses")) {
     const rows = ids.map((at) => sessionRow(run, usage.sessions.get(at, "session"))).filter((row) => row >= 0);
@@ -354,7 +355,25 @@ function compactionsSection(run) {
   if (summary.failures) rows.push(["Compactions that failed", say.count(summary.failures)]);
   if (summary.blocked_calls) rows.push(["Calls that could not have been made", say.count(summary.blocked_calls)]);
   return section("compactions", "Compactions", "Policy " + run.name + ". Open loop: messages are taken as recorded, whatever was dropped.",
-    smallTable("Compactions", [["", "text"], ["", "number"]], rows, { class: "plain" }));
+    smallTable("Compactions", [["", "text wrap"], ["", "number"]], rows, { class: "plain" }));
+}
+
+// What explains figures of this page that are smaller or larger than others: the same amounts as in the terminal.
+function accountSection(found) {
+  if (!found) return null;
+  const rows = [["In conversations: what is replayed", found.conversations], ["Within the response of another call", found.within_responses],
+    ["On branches that were rewound", found.rewound], ["Of the client for itself, such as summaries", found.of_client], ["Beside conversations", found.elsewhere]]
+    .filter(([, amount]) => amount && amount.responses).map(([name, amount]) => [name, say.count(amount.responses), say.money(amount.cost_micro_usd)]);
+  rows.push([h("strong", {}, "All calls"), say.count(found.responses), say.money(found.cost_micro_usd)]);
+  const apart = [["Not in the logs: estimated rest of the output", found.output_rest], ["Seen in progress records alone", found.progress_only]];
+  for (const [name, amount] of apart) if (amount && amount.responses) rows.push([name, say.count(amount.responses), say.money(amount.cost_micro_usd)]);
+  const left = (found.left_out.without_calls || 0) + (found.left_out.only_copies || 0);
+  const notes = [left ? say.several(left, "session") + " without an API call of " + (left === 1 ? "its" : "their") + " own " + (left === 1 ? "is" : "are") + " left out." : "",
+    found.compactions.off_chain ? say.several(found.compactions.off_chain, "boundary", "boundaries") + " in no conversation (on rewound branches, or of the client itself) " + (found.compactions.off_chain === 1 ? "is" : "are") + " in the sum and not under Audit." : ""];
+  if (rows.length < 3 && !left) return null;
+  return section("account", "What is counted", "Amounts below the sum are in no other figure. Clients up to 2.1.44 wrote counts of output from the middle of the stream.",
+    smallTable("Calls by place", [["", "text wrap"], ["Calls", "number"], ["Cost", "number"]], rows, { class: "plain" }),
+    notes.some(Boolean) ? h("p", { class: "about" }, notes.filter(Boolean).join(" ")) : null);
 }
 
 function problemsSection(problems) {

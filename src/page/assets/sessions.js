@@ -39,7 +39,7 @@ function viewSessions(parts) {
   // Recorded usage counts calls that a replay leaves out: those of rewound branches, and of the client for itself.
   const recordedColumn = (title, how, about, value) => ({ title, about, kind: "number", value: (at) => value(id(at)), cell: (at) => how(value(id(at))) });
   const calls = (session) => (recordedSums(session) || { calls: null }).calls;
-  const compacted = (session) => (usageValue(session, "auto") || 0) + (usageValue(session, "manual") || 0);
+  const compacted = (session) => (usageValue(session, "auto") || 0) + (usageValue(session, "manual") || 0) + (usageValue(session, "unknown") || 0);
   const begun = (at) => all.get(rows[at], "first_time");
   const table = new Table({
     caption: "Sessions",

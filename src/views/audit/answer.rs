@@ -160,7 +160,7 @@ impl AuditView<'_> {
         if unknown == 0 {
             return None;
         }
-        if self.sessions_of_unknown_window == self.sessions {
+        if unknown >= self.account.sessions {
             return Some("Your window is not known; pass --window TOKENS.".to_owned());
         }
         let groups = self.thresholds.iter().filter(|row| row.group.window.is_none());

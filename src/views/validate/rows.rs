@@ -102,6 +102,22 @@ columns! {
     "line" "Line" Count Never "Line of the log." |r| r.line;
 }
 
+/// Cases that cannot be judged, for one reason.
+pub struct ReasonRow {
+    pub mechanism: &'static str,
+    pub reason: &'static str,
+    pub about: &'static str,
+    pub count: u64,
+}
+
+columns! {
+    pub REASON_TABLE: ReasonRow;
+    "about" "Why" Text Always "The reason." |r| r.about;
+    "count" "Cases" Count Always "How many." |r| r.count;
+    "mechanism" "What" Text Always "`auto`, `micro` or `images`." |r| r.mechanism;
+    "reason" "Reason" Text Always "Its name in other formats." |r| r.reason;
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 pub struct VerdictCounts {
     pub recorded: u64,

@@ -1,4 +1,5 @@
-//! The cost of recorded calls: by their usage, and as a replay that follows the record bills them.
+//! The cost of recorded calls: by their usage, and as a replay that follows the record bills them. What is recorded of a call is
+//! its most complete line.
 
 use crate::prices::{PicoUsd, Tariff};
 use crate::sim::event::{CacheMiss, SimCall};
@@ -39,6 +40,13 @@ impl CostComparison {
             sum.calls += cause.calls;
             sum.recorded += cause.recorded;
             sum.simulated += cause.simulated;
+        }
+    }
+
+    /// Adds a call within a response: it was billed as recorded whatever the prompt cache does.
+    pub(crate) fn add_inner(&mut self, cost: PicoUsd) {
+        for sum in [&mut self.recorded, &mut self.simulated, &mut self.by_rules] {
+            *sum += cost;
         }
     }
 

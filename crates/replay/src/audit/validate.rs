@@ -18,6 +18,7 @@ use crate::sim::trace::{BoundaryTrigger, NONE, RecordedBoundary, Trace, flag};
 use crate::sim::{ReplayInput, ReplayMode, replay};
 use crate::windows::{InferredWindow, call_of_boundary, usual_threshold};
 use transcript::log::Time;
+use transcript::record::Tokens;
 use transcript::thread::Node;
 
 named_enum! {
@@ -150,15 +151,20 @@ pub fn validate(
     let tariffs: Vec<_> = tariffs(prices);
     replay(trace, &input, &mut |call: u32, event: &Event<'_>| {
         predictions.event(call, event);
-        if let Event::Called(called) = event {
-            let call = &trace.calls[call as usize];
-            // A copied call is billed in the session that made it.
-            if call.is_copied {
-                return;
+        let call = trace.calls.get(call as usize);
+        // A copied call is billed in the session that made it.
+        let Some(call) = call.filter(|call| !call.is_copied) else {
+            return;
+        };
+        match event {
+            Event::Called(called) => {
+                if let (Some(usage), Some(tariff)) = (call.usage, &tariffs[usize::from(call.model)]) {
+                    let output = u64::from(call.output.recorded);
+                    costs.add(tariff, &Tokens { output, ..usage }, called);
+                }
             }
-            if let (Some(usage), Some(tariff)) = (call.usage, &tariffs[usize::from(call.model)]) {
-                costs.add(tariff, &usage, called);
-            }
+            Event::Inner { cost, .. } => costs.add_inner(cost.unwrap_or(0)),
+            _ => {}
         }
     });
     let mut validation = Validation {

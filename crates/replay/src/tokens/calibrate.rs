@@ -31,6 +31,8 @@ pub struct RoundSize {
     pub output: f64,
     /// Whether the output was recorded, or estimated because the log only has a count from the middle of the stream.
     pub output_origin: TokenOrigin,
+    /// The largest count of output that a line of the response has.
+    pub recorded_output: u64,
     /// Tokens of system prompt and tools, at the first call of a window: the first of the chain, or after a boundary.
     pub base: Option<f64>,
     /// Growth of the window since the previous call, by estimates and the drift of the model family.
@@ -40,6 +42,11 @@ pub struct RoundSize {
 }
 
 impl RoundSize {
+    /// Returns the estimated output beyond what the log has of it: 0 if the recorded count is the final one.
+    pub fn output_rest(&self) -> u64 {
+        (self.output.round() as u64).saturating_sub(self.recorded_output)
+    }
+
     /// Returns the window after the response; `None` if the log has no usage.
     pub fn context(&self) -> Option<u64> {
         self.input.map(|input| input + self.output.round() as u64)
@@ -196,6 +203,7 @@ impl ChainSizer<'_, '_> {
         self.sizes.rounds.push(RoundSize {
             input: sent.has_usage.then_some(sent.input),
             output: sent.output,
+            recorded_output: sent.recorded_output,
             output_origin: if sent.is_final {
                 TokenOrigin::Recorded
             } else {

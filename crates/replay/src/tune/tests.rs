@@ -52,6 +52,7 @@ fn call(at: u32, first: u32, read: u32, sent: u64) -> Call {
         usage: Some(usage),
         output: CallOutput {
             tokens: 300,
+            recorded: 300,
             first_line: 300,
             later_lines: 0,
             later_text: 0,

@@ -221,6 +221,7 @@ impl TraceGenerator {
             usage: step.has_usage.then_some(usage),
             output: CallOutput {
                 tokens: output,
+                recorded: output,
                 first_line: output,
                 later_lines: 0,
                 later_text: 0,

@@ -13,7 +13,7 @@ use crate::tokens::ratios::RatioTable;
 use std::ops::Range;
 use transcript::agents::Agent;
 use transcript::build::IdMap;
-use transcript::log::{Block, BlockKind, NO_TIME, RecordKind, Time, WindowMark};
+use transcript::log::{Block, BlockKind, NO_TIME, Record, RecordKind, Time, WindowMark};
 use transcript::record::{Tokens, client_estimate};
 use transcript::thread::{Chain, Node, Round, Session, is_client_chain, starts_turn, usage_line};
 
@@ -60,6 +60,34 @@ pub fn build_trace(session: &Session<'_>, chain: &Chain, table: &RatioTable) -> 
     }
     builder.trace.tail = builder.add_inputs(chain.rounds.len(), &chain.tail);
     builder.finish(&sizes)
+}
+
+/// Whether an input record of a call is a recorded boundary. `is_after_compaction` says that the inputs of the call had one
+/// before. Old clients wrote no boundary, only a summary.
+fn is_boundary(record: &Record, is_after_compaction: bool) -> bool {
+    matches!(record.kind, RecordKind::Boundary | RecordKind::MicroBoundary) || record.is_summary && !is_after_compaction
+}
+
+/// Returns what caused a recorded boundary.
+fn boundary_trigger(session: &Session<'_>, node: Node) -> BoundaryTrigger {
+    match (session.record(node).kind, session.boundary(node)) {
+        (RecordKind::Boundary | RecordKind::MicroBoundary, Some(metadata)) if metadata.is_auto => BoundaryTrigger::Auto,
+        (RecordKind::Boundary | RecordKind::MicroBoundary, Some(_)) => BoundaryTrigger::Manual,
+        _ => BoundaryTrigger::Unknown,
+    }
+}
+
+/// Calls `found` with the recorded boundaries among the input records of a call, and what caused each. A trace has the same
+/// boundaries, so whoever counts them counts alike.
+pub fn find_boundaries(session: &Session<'_>, inputs: &[Node], mut found: impl FnMut(Node, BoundaryTrigger)) {
+    let mut is_after_compaction = false;
+    for &node in inputs {
+        let record = session.record(node);
+        if is_boundary(record, is_after_compaction) {
+            found(node, boundary_trigger(session, node));
+        }
+        is_after_compaction |= record.kind == RecordKind::Boundary || record.is_summary;
+    }
 }
 
 /// Maps strings of the session's logs to indices of a string table.
@@ -167,6 +195,7 @@ impl TraceBuilder<'_, '_> {
             usage,
             output: CallOutput {
                 tokens: size.output.round() as u32,
+                recorded: size.recorded_output as u32,
                 first_line: usage.map_or(0, |usage| usage.output as u32),
                 later_lines: later.iter().map(|item| item.quarters).sum(),
                 later_text: later.iter().filter(is_text).map(|item| item.quarters).sum(),
@@ -225,9 +254,7 @@ impl TraceBuilder<'_, '_> {
         let mut is_after_compaction = false;
         for &node in nodes {
             let record = self.session.record(node);
-            let is_boundary = matches!(record.kind, RecordKind::Boundary | RecordKind::MicroBoundary);
-            // Old clients wrote no boundary, only a summary.
-            if is_boundary || (record.is_summary && !is_after_compaction) {
+            if is_boundary(record, is_after_compaction) {
                 self.add_boundary(call, node);
             }
             is_after_compaction |= record.kind == RecordKind::Boundary || record.is_summary;
@@ -278,13 +305,7 @@ impl TraceBuilder<'_, '_> {
         let version = session.log(node).scope_of(record).version;
         let version = self.versions.intern(session, node, version);
         let items = &self.items_of_calls;
-        let trigger = match (record.kind, metadata) {
-            (RecordKind::Boundary | RecordKind::MicroBoundary, Some(metadata)) if metadata.is_auto => {
-                BoundaryTrigger::Auto
-            }
-            (RecordKind::Boundary | RecordKind::MicroBoundary, Some(_)) => BoundaryTrigger::Manual,
-            _ => BoundaryTrigger::Unknown,
-        };
+        let trigger = boundary_trigger(session, node);
         self.trace.recorded.push(RecordedBoundary {
             is_micro: record.kind == RecordKind::MicroBoundary,
             trigger,

@@ -7,7 +7,7 @@ mod build;
 mod continuity;
 mod touches;
 
-pub use build::build_trace;
+pub use build::{build_trace, find_boundaries};
 pub use continuity::default_base;
 #[cfg(test)]
 pub(crate) use touches::find_touches;
@@ -122,11 +122,13 @@ pub struct EarlierReasoning {
     pub masked: u32,
 }
 
-/// The output of a call, counted in three ways.
+/// The output of a call, counted in several ways.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallOutput {
     /// Final tokens, recorded or estimated.
     pub tokens: u32,
+    /// Tokens by the most complete line of the response.
+    pub recorded: u32,
     /// Tokens on the first line of the response that has usage: often a count from the middle of the stream.
     pub first_line: u32,
     /// The client's estimate of the lines of the response after that one.
