@@ -21,7 +21,7 @@ use crate::policy::Policy;
 use crate::policy::presets::{ClientVersion, client_policy};
 use crate::policy::value::WindowSize;
 use crate::prices::Price;
-use crate::sim::limits::WindowLimits;
+use crate::sim::limits::{ModelLimits, WindowLimits};
 use crate::sim::trace::{Call, Trace};
 use transcript::agents::Agent;
 
@@ -244,5 +244,5 @@ impl<'m> ModelFacts<'m> {
 
 /// Returns the threshold of a model's window under a policy.
 fn threshold(policy: &Policy, model: &str, window: u64) -> u64 {
-    WindowLimits::new(policy, model, window, None).threshold
+    WindowLimits::new(policy, model, window, ModelLimits::default()).threshold
 }
