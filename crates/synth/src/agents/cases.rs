@@ -311,15 +311,14 @@ fn opencode_compaction(folder: &mut CaseFolder, is_overflow: bool) -> io::Result
     export.truth.sessions += 1;
     save_export(folder, export)?;
     let verdict = match is_overflow {
-        true => "",
+        true => {
+            "{\"mechanism\":\"auto\",\"verdict\":\"undecidable\",\"reason\":\"other-threshold\",\"call\":3,\"recorded\":120000}\n"
+        }
         false => {
             "{\"mechanism\":\"auto\",\"verdict\":\"exact\",\"call\":3,\"recorded\":171000,\"predicted\":171000,\"threshold\":168000,\"window\":200000}\n"
         }
     };
-    match verdict {
-        "" => Ok(()),
-        verdict => folder.write("cases.ndjson", verdict.as_bytes()),
-    }
+    folder.write("cases.ndjson", verdict.as_bytes())
 }
 
 fn opencode_prune(folder: &mut CaseFolder) -> io::Result<()> {
@@ -375,7 +374,8 @@ fn opencode_cut(folder: &mut CaseFolder) -> io::Result<()> {
     folder.write(&path, cut)
 }
 
-/// Two calls, one of them on a branch that was left; the fork adds one.
+/// Three calls, two of them on a branch that was left; the fork was made before that and adds one. It repeats a prompt, two
+/// answers and a result.
 fn pi_tree(folder: &mut CaseFolder) -> io::Result<()> {
     let mut session = PiSession::new("0196a0c0-1111-7000-8000-000000000001");
     session.choose_model();
@@ -384,15 +384,16 @@ fn pi_tree(folder: &mut CaseFolder) -> io::Result<()> {
     session.respond("I will look.", Some(("call_1", "read", read)), CALL);
     session.result("call_1", "red\nblue\n");
     session.respond("Two.", None, CALL);
+    let mut fork = PiSession::fork(&session, "0196a0c0-1111-7000-8000-000000000002");
     session.go_back(&first);
     session.respond("There are two ribbons.", None, CALL);
-    let mut fork = PiSession::fork(&session, "0196a0c0-1111-7000-8000-000000000002");
     fork.prompt("Paint them.");
     fork.respond("Painted.", None, CALL);
     save_session(folder, session)?;
     save_session(folder, fork)
 }
 
+/// A window of 200,000 less 16,384: due above 183,616. The third call ends at 185,500.
 fn pi_compaction(folder: &mut CaseFolder) -> io::Result<()> {
     let mut session = PiSession::new("0196a0c0-1111-7000-8000-000000000003");
     session.choose_model();
@@ -407,5 +408,7 @@ fn pi_compaction(folder: &mut CaseFolder) -> io::Result<()> {
     session.compact(185_500, &kept, "Ribbons were counted and sorted.");
     session.prompt("Count them again.");
     session.respond("Twelve.", None, usage(12_000, 0, 500, 0));
-    save_session(folder, session)
+    save_session(folder, session)?;
+    let verdict = "{\"mechanism\":\"auto\",\"verdict\":\"exact\",\"call\":3,\"recorded\":185500,\"threshold\":183616,\"window\":200000}\n";
+    folder.write("cases.ndjson", verdict.as_bytes())
 }

@@ -39,7 +39,7 @@ pub(super) struct CodexThread {
     copied: usize,
     /// Bytes of the rows, about.
     bytes: u64,
-    damage: Option<(usize, Damage)>,
+    damage: Vec<(usize, Damage)>,
     pub truth: Truth,
 }
 
@@ -59,7 +59,7 @@ impl CodexThread {
             calls: 0,
             copied: 0,
             bytes: 0,
-            damage: None,
+            damage: Vec::new(),
             truth: Truth::default(),
         };
         let mut head = json!({"id": id, "timestamp": timestamp(now), "cwd": CWD, "originator": "codex_cli_rs",
@@ -85,7 +85,7 @@ impl CodexThread {
         CodexThread {
             id: self.id.clone(),
             rows: self.rows.clone(),
-            damage: None,
+            damage: Vec::new(),
             truth: Truth::default(),
             ..*self
         }
@@ -256,7 +256,7 @@ impl CodexThread {
 
     /// Damages the next line.
     pub fn damage(&mut self, damage: Damage) {
-        self.damage = Some((self.rows.len(), damage));
+        self.damage.push((self.rows.len(), damage));
     }
 
     /// Returns the context after the last call.
@@ -279,8 +279,8 @@ impl CodexThread {
     pub fn write<W: Write>(mut self, mut sink: LineSink<W>) -> io::Result<(W, Truth)> {
         let mut truth = std::mem::take(&mut self.truth);
         for (at, row) in self.rows.iter().enumerate() {
-            if let Some((_, damage)) = self.damage.filter(|(place, _)| *place == at) {
-                sink.force_damage(damage);
+            if let Some((_, damage)) = self.damage.iter().find(|(place, _)| *place == at) {
+                sink.force_damage(*damage);
             }
             let time = timestamp(row.now);
             let line = format!(

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// Model of the imaginary sessions.
-pub(super) const MODEL: &str = "claude-sonnet-4-6";
+pub(super) const MODEL: &str = "claude-sonnet-4-5";
 
 /// A line before it is written.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ pub(super) struct PiSession {
     leaf: Option<String>,
     bytes: u64,
     copied: usize,
-    damage: Option<(usize, Damage)>,
+    damage: Vec<(usize, Damage)>,
     pub truth: Truth,
 }
 
@@ -55,7 +55,7 @@ impl PiSession {
             leaf: None,
             bytes: 0,
             copied: 0,
-            damage: None,
+            damage: Vec::new(),
             truth: Truth::default(),
         }
     }
@@ -85,7 +85,7 @@ impl PiSession {
             id: self.id.clone(),
             rows: self.rows.clone(),
             leaf: self.leaf.clone(),
-            damage: None,
+            damage: Vec::new(),
             truth: Truth::default(),
             ..*self
         }
@@ -160,7 +160,7 @@ impl PiSession {
 
     /// Damages the next line.
     pub fn damage(&mut self, damage: Damage) {
-        self.damage = Some((self.rows.len(), damage));
+        self.damage.push((self.rows.len(), damage));
     }
 
     pub fn bytes(&self) -> u64 {
@@ -177,8 +177,8 @@ impl PiSession {
         let mut truth = std::mem::take(&mut self.truth);
         truth.sessions += 1;
         for (at, row) in self.rows.iter().enumerate() {
-            if let Some((_, damage)) = self.damage.filter(|(place, _)| *place == at) {
-                sink.force_damage(damage);
+            if let Some((_, damage)) = self.damage.iter().find(|(place, _)| *place == at) {
+                sink.force_damage(*damage);
             }
             let line = in_usual_order(&row.entry);
             let survived = match at <= self.copied {

@@ -79,6 +79,8 @@ pub(super) struct CodexReader {
     kind_name: String,
     /// Whether the lines are bare items.
     is_bare: bool,
+    /// Time of the head: that of lines without one.
+    head_time: Vec<u8>,
     /// Whether the held records include a response.
     is_open: bool,
     /// Whether a result followed the items of the open response.
@@ -164,6 +166,7 @@ impl CodexReader {
             }
         }
         if self.thread.is_empty() {
+            self.head_time = payload.time.map_or_else(Vec::new, |time| time.raw().to_vec());
             let root = text(payload.session_id);
             self.scope = ThreadScope {
                 session: id.clone(),
@@ -198,7 +201,9 @@ impl CodexReader {
 
     fn take_item<S: StringScanner>(&mut self, line: &CodexLine<'_>, place: SourcePlace) {
         let payload = &line.payload;
-        let mut record = self.spare.take(line, place);
+        let mut record = self
+            .spare
+            .take(line.time.map_or(&*self.head_time, |time| time.raw()), place);
         let content = &mut record.content;
         let kind = payload.kind.map_or(&[][..], |kind| kind.raw());
         let held = match kind {
@@ -333,7 +338,9 @@ impl CodexReader {
             window: self.window,
         };
         if !self.is_open {
-            let mut record = self.spare.take(line, place);
+            let mut record = self
+                .spare
+                .take(line.time.map_or(&*self.head_time, |time| time.raw()), place);
             (record.uuid, record.kind) = (uuid, HeldKind::Response { has_calls: false });
             self.held.push(record);
         }

@@ -141,10 +141,13 @@ impl<S: EventSink> Replay<'_, S> {
         self.window.reset(kept.clone());
         // Notes keep whole messages whatever a summary would keep.
         let is_summary = replacement.kind != CompactionKind::SessionMemory;
-        if is_summary && self.rules.policy.compact_keep == KeptMessages::Prompts {
+        let keeps_prompts = is_summary && self.rules.policy.compact_keep == KeptMessages::Prompts;
+        if keeps_prompts {
             keep::drop_all_but_prompts(self.trace, &mut self.window, &kept);
         }
         let stayed = self.count_records(kept.clone());
+        // Prompts here and there are no range.
+        let kept = if keeps_prompts { end..end } else { kept };
         let kept_parts = self.window.parts();
         self.restore_deleted();
         let prefix = keeps_start.then(|| self.window.total());

@@ -1,6 +1,5 @@
 //! What a reader of Codex holds until it knows more: records without usage, boundaries without their turn.
 
-use super::line::CodexLine;
 use crate::agents::canonical::{BoundaryFacts, SourcePlace};
 
 /// A record that waits for the usage of its response.
@@ -48,13 +47,11 @@ pub(super) struct RecordPool(Vec<HeldRecord>);
 
 impl RecordPool {
     /// Returns a record to fill, without content.
-    pub fn take(&mut self, line: &CodexLine<'_>, place: SourcePlace) -> HeldRecord {
+    pub fn take(&mut self, time: &[u8], place: SourcePlace) -> HeldRecord {
         let mut record = self.0.pop().unwrap_or_default();
         record.content.clear();
         record.time.clear();
-        record
-            .time
-            .extend_from_slice(line.time.map_or(&[][..], |time| time.raw()));
+        record.time.extend_from_slice(time);
         record.place = place;
         record
     }

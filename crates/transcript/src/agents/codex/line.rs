@@ -112,7 +112,7 @@ pub(super) fn parse_line<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) ->
     while let Some(key) = parser.next_key(&mut frame)? {
         match key {
             b"timestamp" => line.time = parser.text()?,
-            b"type" => line.kind = parser.text()?.unwrap_or_default(),
+            b"type" => line.kind = read_word(parser)?.unwrap_or_default(),
             b"payload" => {
                 let start = parser.position();
                 line.payload = read_payload(parser)?;
@@ -145,6 +145,16 @@ pub(super) fn parse_bare_line<'a, S: StringScanner>(parser: &mut RawParser<'a, S
     })
 }
 
+/// Reads a text that is compared with words as it stands: one with unusual escapes is left to the slow path.
+fn read_word<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) -> Result<Option<JsonStr<'a>>, SlowPath> {
+    let word = parser.text()?;
+    let is_plain = |word: &JsonStr<'_>| memchr::memchr(b'\\', word.raw()).is_none();
+    match word.as_ref().is_none_or(is_plain) {
+        true => Ok(word),
+        false => Err(SlowPath),
+    }
+}
+
 /// Returns the bytes of the next value.
 fn read_span<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) -> Result<&'a [u8], SlowPath> {
     let start = parser.position();
@@ -172,8 +182,8 @@ pub(super) fn read_payload<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) 
     while let Some(key) = parser.next_key(&mut frame)? {
         match key {
             b"timestamp" => payload.time = parser.text()?,
-            b"type" => payload.kind = parser.text()?,
-            b"role" => payload.role = parser.text()?,
+            b"type" => payload.kind = read_word(parser)?,
+            b"role" => payload.role = read_word(parser)?,
             b"name" => payload.name = parser.text()?,
             b"call_id" => payload.call_id = parser.text()?,
             b"id" => payload.id = parser.text()?,
@@ -233,7 +243,12 @@ fn read_source<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) -> Result<Op
     }
     let mut frame = parser.open_object()?;
     while let Some(key) = parser.next_key(&mut frame)? {
-        if key != b"subagent" || parser.peek()? != JsonKind::Object {
+        if key != b"subagent" {
+            parser.skip()?;
+            continue;
+        }
+        found = None;
+        if parser.peek()? != JsonKind::Object {
             parser.skip()?;
             continue;
         }
@@ -249,6 +264,8 @@ fn read_source<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) -> Result<Op
 }
 
 fn read_info<'a, S: StringScanner>(parser: &mut RawParser<'a, S>, payload: &mut Payload<'a>) -> Result<(), SlowPath> {
+    // Of a key that occurs twice the last value counts.
+    (payload.total_usage, payload.last_usage) = (None, None);
     if parser.peek()? != JsonKind::Object {
         return parser.skip();
     }
