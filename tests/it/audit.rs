@@ -29,11 +29,11 @@ fn every_boundary_of_the_corpus_is_there() {
     let document = document(corpus(), &[]);
     let totals = &document["totals"];
     assert_eq!(document["schema_version"], 1);
-    assert_eq!(totals["automatic"], 15);
+    assert_eq!(totals["automatic"], 19);
     assert_eq!(totals["manual"], 5);
-    assert_eq!(totals["micro"], 2);
-    assert_eq!(totals["boundaries"], 22);
-    assert_eq!(document["boundaries"].as_array().map(Vec::len), Some(22));
+    assert_eq!(totals["micro"], 3);
+    assert_eq!(totals["boundaries"], 27);
+    assert_eq!(document["boundaries"].as_array().map(Vec::len), Some(27));
     assert_eq!(totals["net_negative"], 3);
     assert_eq!(document["setting"], Value::Null);
     assert!(document["problems"]["total"].is_u64());
@@ -151,9 +151,9 @@ fn formats_hold_the_same_rows_for_any_number_of_threads() {
         assert!(one.stdout == several.stdout && one.stdout == again.stdout, "{format}");
     }
     let lines = audit(&fixture, corpus(), &["--format=jsonl"]);
-    assert_eq!(lines.text().lines().count(), 22);
+    assert_eq!(lines.text().lines().count(), 27);
     let csv = audit(&fixture, corpus(), &["--format=csv"]);
-    assert_eq!(csv.text().lines().count(), 23);
+    assert_eq!(csv.text().lines().count(), 28);
     assert!(
         csv.text()
             .starts_with("schema_version,session,agent,coding_agent,project,time,"),

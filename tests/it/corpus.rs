@@ -266,7 +266,7 @@ fn generated_logs_of_other_agents_add_up() {
     let fixture = Fixture::new();
     for agent in ["codex", "opencode", "pi"] {
         for corruption in ["0", "0.02"] {
-            let out = fixture.path(&format!("{agent}-{corruption}"));
+            let out = fixture.path(format!("{agent}-{corruption}"));
             let args = [
                 "synth",
                 "bulk",

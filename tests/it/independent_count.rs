@@ -52,7 +52,7 @@ fn generated_logs_of_other_agents_add_up_to_an_independent_count() {
     let fixture = Fixture::new();
     let agents = ["codex", "opencode", "pi"];
     for agent in agents {
-        let out = fixture.path(&format!("bulk/{agent}"));
+        let out = fixture.path(format!("bulk/{agent}"));
         let args = ["synth", "bulk", "--bytes=2MiB", "--files=12", "--agent", agent, "--out"];
         fixture
             .run(args.iter().map(|arg| arg.as_ref()).chain([out.as_os_str()]))
@@ -60,7 +60,7 @@ fn generated_logs_of_other_agents_add_up_to_an_independent_count() {
     }
     let counted = count_agents_independently(&fixture.path("bulk"));
     for agent in agents {
-        let stats = fixture.stats(fixture.path(&format!("bulk/{agent}")), &["--no-cache"]);
+        let stats = fixture.stats(fixture.path(format!("bulk/{agent}")), &["--no-cache"]);
         assert_eq!(
             figures(&stats["totals"]),
             figures(&counted[agent]),

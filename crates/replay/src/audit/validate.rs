@@ -16,6 +16,7 @@ use crate::sim::event::{ContextCount, Event, MicroKind};
 use crate::sim::trace::{BoundaryTrigger, NONE, RecordedBoundary, Trace, flag};
 use crate::sim::{ReplayInput, ReplayMode, replay};
 use crate::windows::{InferredWindow, call_of_boundary};
+use transcript::agents::Agent;
 use transcript::log::Time;
 use transcript::thread::Node;
 
@@ -60,6 +61,8 @@ named_enum! {
         Images = "images",
         /// Results in the log differ in size from what the client counted, because their text was masked.
         Masked = "masked",
+        /// The agent clears results by a rule that no policy has.
+        NotModelled = "not-modelled",
     }
 }
 
@@ -76,6 +79,7 @@ impl UndecidableReason {
                 "prompts passed the threshold without a compaction: the user had it off or set it higher"
             }
             UndecidableReason::Images => "images were cleared, and no policy models that",
+            UndecidableReason::NotModelled => "this agent clears results by a rule that no policy has",
             UndecidableReason::Masked => "texts in the log are not of the size that the client counted",
         }
     }
@@ -545,6 +549,7 @@ impl CaseJudge<'_> {
             true => None,
             false if boundary.cleared.contains(&NONE) => Some(UndecidableReason::LeafMissing),
             false if is_masked => Some(UndecidableReason::Masked),
+            false if self.trace.client != Agent::Claude => Some(UndecidableReason::NotModelled),
             false => None,
         };
         let verdict = match (is_exact, reason) {

@@ -48,11 +48,6 @@ pub(crate) const CASES: &[CorpusCase] = &[
         codex_damage,
     ),
     case(
-        "codex-bare",
-        "Codex: the first versions wrote bare items and no usage",
-        codex_bare,
-    ),
-    case(
         "opencode-compaction",
         "OpenCode: automatic compaction that keeps the newest turn; the summary's call is billed",
         |folder| opencode_compaction(folder, false),
@@ -151,13 +146,13 @@ fn codex_plain(folder: &mut CaseFolder) -> io::Result<()> {
 /// A parent of three calls, and forks with two calls of their own each. A turn has three records: prompt, reasoning, answer.
 /// The first fork repeats 3 turns, the second one 3 + 2.
 fn codex_forks(folder: &mut CaseFolder, keeps_times: bool, forks: usize) -> io::Result<()> {
-    let mut threads = vec![CodexThread::new("0196a0c0-0000-7000-8000-000000000010")];
+    let name = |number: usize| format!("0196a0c0-0000-7000-8000-0000000001{forks}{number}");
+    let mut threads = vec![CodexThread::new(&name(0))];
     for prompt in ["Count the ribbons.", "Sort them.", "Count the ribbons."] {
         turn(&mut threads[0], prompt);
     }
     for number in 1..=forks {
-        let id = format!("0196a0c0-0000-7000-8000-00000000001{number}");
-        let mut fork = CodexThread::fork(&threads[number - 1], &id, keeps_times);
+        let mut fork = CodexThread::fork(&threads[number - 1], &name(number), keeps_times);
         turn(&mut fork, "Paint them.");
         turn(&mut fork, "Count the ribbons.");
         threads.push(fork);
@@ -254,29 +249,6 @@ fn codex_damage(folder: &mut CaseFolder) -> io::Result<()> {
     folder.write(&path, &bytes)
 }
 
-/// No line says what was used: a session without a call.
-fn codex_bare(folder: &mut CaseFolder) -> io::Result<()> {
-    let lines = [
-        json!({"id": "0196a0c0-0000-4000-8000-000000000060", "timestamp": "2026-05-05T16:00:00.000Z", "instructions": null}),
-        json!({"record_type": "state"}),
-        json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Count the ribbons."}]}),
-        json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Three."}]}),
-    ];
-    let text = lines.map(|line| format!("{line}\n")).concat();
-    let mut truth = crate::truth::Truth {
-        files: 1,
-        bytes: text.len() as u64,
-        lines: 4,
-        sessions: 1,
-        ..Default::default()
-    };
-    for kind in ["session_meta", "record", "response_item", "response_item"] {
-        truth.record(kind);
-    }
-    folder.add_truth(&truth);
-    folder.write("sessions/2026/05/05/rollout-bare.jsonl", text.as_bytes())
-}
-
 /// A window of 200,000 less 32,000 for the output: due at 168,000. The third call ends at 171,000; an overflow is reported
 /// although the last one ended at 120,000.
 fn opencode_compaction(folder: &mut CaseFolder, is_overflow: bool) -> io::Result<()> {
@@ -346,7 +318,9 @@ fn opencode_prune(folder: &mut CaseFolder) -> io::Result<()> {
     export.truth.sessions += 1;
     child.truth.subagents += 1;
     save_export(folder, child)?;
-    save_export(folder, export)
+    save_export(folder, export)?;
+    let verdict = "{\"mechanism\":\"micro\",\"verdict\":\"undecidable\",\"reason\":\"not-modelled\"}\n";
+    folder.write("cases.ndjson", verdict.as_bytes())
 }
 
 /// The last message is cut: it has one part, and its call is lost.
