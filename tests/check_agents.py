@@ -64,15 +64,17 @@ def opencode(logs):
 
 
 def pi(logs):
-    seen = set()
-    for record in (record for log in logs for record in records(log)):
-        message = record.get("message", {})
-        # A fork has the entries of its parent, with their ids and times.
-        name = record.get("id"), record.get("timestamp")
-        if message.get("role") == "assistant" and name not in seen:
-            seen.add(name)
-            usage = message["usage"]
-            yield usage["input"], usage["output"], usage["cacheRead"], usage["cacheWrite"]
+    sessions = [list(records(log)) for log in logs]
+    names = {entries[0].get("id"): {(entry.get("id"), entry.get("timestamp")) for entry in entries} for entries in sessions}
+    for entries in sessions:
+        # A fork has the entries of its parent, with their ids and times. Its file is named after the parent.
+        parent = entries[0].get("parentSession", "").removesuffix(".jsonl").rpartition("_")[2]
+        copied = names.get(parent, set())
+        for entry in entries:
+            message = entry.get("message", {})
+            if message.get("role") == "assistant" and (entry.get("id"), entry.get("timestamp")) not in copied:
+                usage = message["usage"]
+                yield usage["input"], usage["output"], usage["cacheRead"], usage["cacheWrite"]
 
 
 sums = {}

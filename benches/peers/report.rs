@@ -176,7 +176,7 @@ fn claims(corpora: &[BenchCorpus], races: &[Race]) -> Vec<Claim> {
             C::Ccusage,
             C::Backcast,
             AtLeast,
-            4.0,
+            1.0,
             None,
         ),
     ];
