@@ -1,4 +1,4 @@
-"""Counts the usage of logs of Codex, OpenCode and Pi by the shortest road. Each log is a session of its own.
+"""Counts the usage of logs of Codex, OpenCode and Pi by the shortest road. A fork counts what it added to its parent.
 
 Usage: check_agents.py FOLDER. Prints {"codex": {"responses", "input_tokens", ...}, ...} as JSON. Knows nothing of backcast."""
 
@@ -14,20 +14,47 @@ def text(path):
     return path.read_text()
 
 
-def codex(log):
-    before = None
+def records(log):
     for line in filter(str.strip, log.split("\n")):
-        payload = json.loads(line).get("payload", {})
+        try:
+            yield json.loads(line)
+        except ValueError:
+            pass
+
+
+def thread(log):
+    """The id of a thread of Codex, the thread that it descends from, and its rows: (totals, usage)."""
+    head, rows, before = None, [], None
+    for record in records(log):
+        payload = record.get("payload", {})
+        if record.get("type") == "session_meta" and head is None:
+            source = payload.get("source")
+            agent = source.get("subagent") if isinstance(source, dict) else None
+            spawn = agent.get("thread_spawn", {}) if isinstance(agent, dict) else {}
+            head = payload["id"], payload.get("forked_from_id") or spawn.get("parent_thread_id")
         info = payload.get("info") if payload.get("type") == "token_count" else None
-        if not info or info["total_token_usage"] == before:
-            continue
-        before, last = info["total_token_usage"], info["last_token_usage"]
-        write = last.get("cache_write_input_tokens", 0)
-        yield last["input_tokens"] - last["cached_input_tokens"] - write, last["output_tokens"], last["cached_input_tokens"], write
+        if info and info["total_token_usage"] != before:
+            before = info["total_token_usage"]
+            rows.append((before, info["last_token_usage"]))
+    return *(head or (None, None)), rows
 
 
-def opencode(log):
-    for message in json.loads(log)["messages"]:
+def codex(logs):
+    threads = [thread(log) for log in logs]
+    rows_of = {id: rows for id, _, rows in threads}
+    for id, parent, rows in threads:
+        copied = rows_of.get(parent, []) if parent != id else []
+        own = 0
+        while own < min(len(rows), len(copied)) and rows[own] == copied[own]:
+            own += 1
+        for _, last in rows[own:]:
+            write = last.get("cache_write_input_tokens", 0)
+            fresh = last["input_tokens"] - last["cached_input_tokens"] - write
+            yield fresh, last["output_tokens"], last["cached_input_tokens"], write
+
+
+def opencode(logs):
+    for message in (message for log in logs for message in json.loads(log)["messages"]):
         if message["info"]["role"] != "assistant":
             continue
         steps = [part["tokens"] for part in message["parts"] if part["type"] == "step-finish"]
@@ -36,18 +63,24 @@ def opencode(log):
                 yield tokens["input"], tokens["output"] + tokens["reasoning"], tokens["cache"]["read"], tokens["cache"]["write"]
 
 
-def pi(log):
-    for line in filter(str.strip, log.split("\n")):
-        message = json.loads(line).get("message", {})
-        if message.get("role") == "assistant":
-            usage = message["usage"]
-            yield usage["input"], usage["output"], usage["cacheRead"], usage["cacheWrite"]
+def pi(logs):
+    sessions = [list(records(log)) for log in logs]
+    names = {entries[0].get("id"): {(entry.get("id"), entry.get("timestamp")) for entry in entries} for entries in sessions}
+    for entries in sessions:
+        # A fork has the entries of its parent, with their ids and times. Its file is named after the parent.
+        parent = entries[0].get("parentSession", "").removesuffix(".jsonl").rpartition("_")[2]
+        copied = names.get(parent, set())
+        for entry in entries:
+            message = entry.get("message", {})
+            if message.get("role") == "assistant" and (entry.get("id"), entry.get("timestamp")) not in copied:
+                usage = message["usage"]
+                yield usage["input"], usage["output"], usage["cacheRead"], usage["cacheWrite"]
 
 
 sums = {}
 for agent, calls in (("codex", codex), ("opencode", opencode), ("pi", pi)):
-    found = [call for path in sorted((pathlib.Path(sys.argv[1]) / agent).rglob("*.json*")) for call in calls(text(path))]
-    found = [call for call in found if any(call)]
+    paths = sorted((pathlib.Path(sys.argv[1]) / agent).rglob("*.json*"))
+    found = [call for call in calls([text(path) for path in paths if path.name != "expected.json"]) if any(call)]
     names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_5m_tokens")
     sums[agent] = {name: sum(column) for name, column in zip(names, zip(*found))}
     sums[agent] |= {"responses": len(found), "cache_write_1h_tokens": 0}

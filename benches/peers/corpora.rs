@@ -11,13 +11,38 @@ use std::process::{Command, Stdio};
 
 /// The command line of the generator; words in braces are filled in.
 const SYNTH: &[&str] = &[
-    "synth", "bulk", "--out", "{out}", "--bytes", "{bytes}", "--files", "{files}", "--seed", "1",
+    "synth", "bulk", "--out", "{out}", "--bytes", "{bytes}", "--files", "{files}", "--seed", "1", "--agent", "{agent}",
 ];
+
+/// The agent whose logs a corpus has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum CorpusAgent {
+    Claude,
+    Codex,
+}
+
+impl CorpusAgent {
+    /// Returns the folder of its logs below the root, as the peers expect it.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Claude => "projects",
+            Self::Codex => "sessions",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+        }
+    }
+}
 
 /// A folder of logs to race on.
 pub struct BenchCorpus {
     pub name: &'static str,
-    /// The folder that holds `projects/`, as the peers expect it.
+    pub agent: CorpusAgent,
+    /// The folder that holds the folder of the logs.
     pub root: PathBuf,
     pub files: Vec<(PathBuf, u64)>,
     pub bytes: u64,
@@ -27,7 +52,7 @@ pub struct BenchCorpus {
 
 impl BenchCorpus {
     pub fn logs(&self) -> PathBuf {
-        self.root.join("projects")
+        self.root.join(self.agent.folder())
     }
 }
 
@@ -40,30 +65,58 @@ pub fn target_dir() -> PathBuf {
 pub fn corpora(options: &Options, scratch: &Path) -> io::Result<Vec<BenchCorpus>> {
     let mut corpora = Vec::new();
     corpora.push(match &options.corpus {
-        Some(root) => open_corpus("given", fs::canonicalize(root)?)?,
-        None => generated(options, "many", options.bytes, options.files, scratch)?,
+        Some(root) => open_corpus("given", CorpusAgent::Claude, fs::canonicalize(root)?)?,
+        None => generated(
+            options,
+            "many",
+            CorpusAgent::Claude,
+            (options.bytes, options.files),
+            scratch,
+        )?,
     });
     if options.huge > 0 {
-        corpora.push(generated(options, "huge", options.huge, 1, scratch)?);
+        corpora.push(generated(
+            options,
+            "huge",
+            CorpusAgent::Claude,
+            (options.huge, 1),
+            scratch,
+        )?);
+    }
+    if options.codex > 0 {
+        let files = (options.files / 4).max(1);
+        corpora.push(generated(
+            options,
+            "codex",
+            CorpusAgent::Codex,
+            (options.codex, files),
+            scratch,
+        )?);
     }
     Ok(corpora)
 }
 
-fn generated(options: &Options, name: &'static str, bytes: u64, files: u64, scratch: &Path) -> io::Result<BenchCorpus> {
+fn generated(
+    options: &Options,
+    name: &'static str,
+    agent: CorpusAgent,
+    (bytes, files): (u64, u64),
+    scratch: &Path,
+) -> io::Result<BenchCorpus> {
     let root = scratch.join(format!("{name}-{bytes}-{files}"));
     if options.fresh && root.exists() {
         fs::remove_dir_all(&root)?;
     }
     if !root.exists() {
         eprintln!("generating {name}: {bytes} bytes in {files} files");
-        generate(&root, bytes, files)?;
+        generate(&root, agent, bytes, files)?;
     }
-    open_corpus(name, root)
+    open_corpus(name, agent, root)
 }
 
 /// Generates into a temporary folder and renames it, so that an interrupted run leaves no half corpus.
 /// The result is `<root>/projects/<slug>/...` for any layout of the generator.
-fn generate(root: &Path, bytes: u64, files: u64) -> io::Result<()> {
+fn generate(root: &Path, agent: CorpusAgent, bytes: u64, files: u64) -> io::Result<()> {
     let partial = root.with_extension("partial");
     if partial.exists() {
         fs::remove_dir_all(&partial)?;
@@ -74,6 +127,7 @@ fn generate(root: &Path, bytes: u64, files: u64) -> io::Result<()> {
         ("{out}", partial.as_os_str()),
         ("{bytes}", OsStr::new(&bytes)),
         ("{files}", OsStr::new(&files)),
+        ("{agent}", OsStr::new(agent.name())),
     ];
     let status = Command::new(env!("CARGO_BIN_EXE_backcast"))
         .args(fill(SYNTH, &words))
@@ -82,7 +136,7 @@ fn generate(root: &Path, bytes: u64, files: u64) -> io::Result<()> {
     if !status.success() {
         return Err(io::Error::other(format!("the generator failed: {status}")));
     }
-    if partial.join("projects").is_dir() {
+    if partial.join(agent.folder()).is_dir() {
         return fs::rename(&partial, root);
     }
     let mut loose = false;
@@ -100,10 +154,11 @@ fn is_log(path: &Path) -> bool {
 
 /// Reads every file once: that warms the page cache and finds the longest line, a parameter of
 /// the `DuckDB` queries.
-fn open_corpus(name: &'static str, root: PathBuf) -> io::Result<BenchCorpus> {
-    let files = log_files(&root.join("projects"))?;
+fn open_corpus(name: &'static str, agent: CorpusAgent, root: PathBuf) -> io::Result<BenchCorpus> {
+    let folder = root.join(agent.folder());
+    let files = log_files(&folder)?;
     if files.is_empty() {
-        let problem = format!("no logs below {}", root.join("projects").display());
+        let problem = format!("no logs below {}", folder.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, problem));
     }
     let (mut lines, mut longest_line) = (0, 0);
@@ -129,6 +184,7 @@ fn open_corpus(name: &'static str, root: PathBuf) -> io::Result<BenchCorpus> {
     let bytes = files.iter().map(|(_, size)| size).sum();
     Ok(BenchCorpus {
         name,
+        agent,
         root,
         files,
         bytes,

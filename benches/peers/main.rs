@@ -1,7 +1,7 @@
 //! Times `backcast stats` and its peers on the same generated logs, in one run.
 //!
-//! `cargo bench --bench peers -- [--bytes 1GiB] [--files 2000] [--huge 300MiB] [--repeat 5]
-//! [--corpus DIR] [--fresh] [--save] [--date YYYY-MM-DD]`
+//! `cargo bench --bench peers -- [--bytes 1GiB] [--files 2000] [--huge 300MiB] [--codex 300MiB]
+//! [--repeat 5] [--corpus DIR] [--fresh] [--save] [--date YYYY-MM-DD]`
 //!
 //! Every contender is a whole child process with its output thrown away, so that start-up, the walk
 //! over the folder and printing count for all alike. Rounds are interleaved and each starts with

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 pub const USAGE: &str = "usage: cargo bench --bench peers -- [--bytes 1GiB] [--files 2000] \
-[--huge 300MiB] [--repeat 5] [--corpus DIR] [--fresh] [--save] [--date YYYY-MM-DD]
+[--huge 300MiB] [--codex 300MiB] [--repeat 5] [--corpus DIR] [--fresh] [--save] [--date YYYY-MM-DD]
   --bytes, --files  size of the corpus of many files
   --huge            size of the corpus of one file; 0 leaves it out
+  --codex           size of the corpus of Codex logs; 0 leaves it out
   --repeat          timed rounds
   --corpus          use this tree (DIR/projects/<slug>/<session>.jsonl) for many files
   --fresh           generate the corpora again
@@ -17,6 +18,7 @@ pub struct Options {
     pub bytes: u64,
     pub files: u64,
     pub huge: u64,
+    pub codex: u64,
     pub repeat: usize,
     pub corpus: Option<PathBuf>,
     pub fresh: bool,
@@ -32,6 +34,7 @@ impl Options {
             bytes: 1 << 30,
             files: 2000,
             huge: 300 << 20,
+            codex: 300 << 20,
             repeat: 5,
             corpus: None,
             fresh: false,
@@ -46,7 +49,7 @@ impl Options {
             match name.as_ref() {
                 "--fresh" => options.fresh = true,
                 "--save" => options.save = true,
-                "--bytes" | "--files" | "--huge" | "--repeat" | "--corpus" | "--date" => {
+                "--bytes" | "--files" | "--huge" | "--codex" | "--repeat" | "--corpus" | "--date" => {
                     let value = words.next().ok_or_else(|| format!("{name} needs a value"))?;
                     let text = value.to_string_lossy();
                     let _ = write!(options.typed, " {text}");
@@ -54,6 +57,7 @@ impl Options {
                     match name.as_ref() {
                         "--bytes" => options.bytes = parse_size(&text).ok_or_else(bad)?,
                         "--huge" => options.huge = parse_size(&text).ok_or_else(bad)?,
+                        "--codex" => options.codex = parse_size(&text).ok_or_else(bad)?,
                         "--files" => options.files = text.parse().map_err(|_| bad())?,
                         "--repeat" => options.repeat = text.parse().map_err(|_| bad())?,
                         "--corpus" => options.corpus = Some(PathBuf::from(value)),

@@ -1,6 +1,6 @@
 //! Contenders, and one race per contender and corpus.
 
-use crate::corpora::BenchCorpus;
+use crate::corpora::{BenchCorpus, CorpusAgent};
 use crate::duckdb::{Blocks, duckdb_query, same_fields_query};
 use crate::saved::cores;
 use crate::scan::SCAN;
@@ -88,6 +88,20 @@ impl Contender {
             Self::DuckdbSame => "DuckDB, same fields",
             Self::DuckdbOperators => "DuckDB, same, ->>",
             Self::Jq => "jq (5% once, scaled)",
+        }
+    }
+
+    /// Returns whether the contender can count logs of Codex.
+    pub fn reads_codex(self) -> bool {
+        match self {
+            Self::ScanOneThread | Self::ScanAllCores | Self::Wc => true,
+            Self::Backcast | Self::BackcastOneThread | Self::BackcastCached | Self::Ccusage => true,
+            Self::Ccost
+            | Self::DuckdbCli
+            | Self::DuckdbPython
+            | Self::DuckdbSame
+            | Self::DuckdbOperators
+            | Self::Jq => false,
         }
     }
 
@@ -189,6 +203,9 @@ fn race(
     home: &Path,
     cache: &Path,
 ) -> io::Result<Option<Race>> {
+    if corpus.agent == CorpusAgent::Codex && !contender.reads_codex() {
+        return Ok(None);
+    }
     let logs = corpus.logs();
     let words = [("{logs}", logs.as_os_str()), ("{cache}", cache.as_os_str())];
     let myself = || -> io::Result<Tool> {
@@ -212,9 +229,13 @@ fn race(
         Contender::BackcastOneThread => (Some(tools.backcast.clone()), fill(STATS_ONE_THREAD, &words)),
         Contender::BackcastCached => (Some(tools.backcast.clone()), fill(STATS_CACHED, &words)),
         Contender::Ccusage => {
-            environment.push(("CLAUDE_CONFIG_DIR", corpus.root.clone().into()));
+            let (variable, agent) = match corpus.agent {
+                CorpusAgent::Claude => ("CLAUDE_CONFIG_DIR", "claude"),
+                CorpusAgent::Codex => ("CODEX_HOME", "codex"),
+            };
+            environment.push((variable, corpus.root.clone().into()));
             environment.push(("HOME", home.into()));
-            let args = ["claude", "session", "--offline", "--json"];
+            let args = [agent, "session", "--offline", "--json"];
             (tools.ccusage.clone(), fill(&args, &words))
         }
         Contender::Ccost => {

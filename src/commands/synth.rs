@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 use synth;
-use synth::BulkOptions;
+use synth::{BulkOptions, SynthAgent};
 
 /// Arguments of `synth`.
 #[derive(Debug, Args)]
@@ -37,6 +37,9 @@ pub enum SynthCommand {
         /// Share of lines that are damaged, 0 to 1.
         #[arg(long, default_value_t = 0.0, value_parser = parse_share, value_name = "SHARE")]
         corruption: f64,
+        /// Agent whose logs are made.
+        #[arg(long, default_value = "claude", value_parser = ["claude", "codex", "opencode", "pi"], value_name = "AGENT")]
+        agent: String,
     },
     /// The bundled cases, one folder each, with the expected results in `expected.json`.
     Corpus {
@@ -58,6 +61,7 @@ pub fn run(args: &SynthArgs) -> Result<RunStatus> {
             files,
             seed,
             corruption,
+            agent,
         } => {
             prepare_empty_folder(out)?;
             let options = BulkOptions {
@@ -67,8 +71,12 @@ pub fn run(args: &SynthArgs) -> Result<RunStatus> {
                 corruption: *corruption,
             };
             let bar = progress_bar(options.bytes, false);
-            let truth = synth::write_bulk(out, &options, &|bytes| bar.set_position(bytes))
-                .with_context(|| format!("writing to {}", out.display()))?;
+            let progress = |bytes| bar.set_position(bytes);
+            let truth = match other_agent(agent) {
+                None => synth::write_bulk(out, &options, &progress),
+                Some(agent) => synth::write_agent_bulk(out, agent, &options, &progress),
+            };
+            let truth = truth.with_context(|| format!("writing to {}", out.display()))?;
             bar.finish_and_clear();
             let expected = out.join("expected.json");
             std::fs::write(&expected, truth.to_json()).with_context(|| expected.display().to_string())?;
@@ -85,6 +93,16 @@ pub fn run(args: &SynthArgs) -> Result<RunStatus> {
         }
     }
     Ok(RunStatus::Done)
+}
+
+/// Returns the agent of this name, unless it is Claude Code.
+fn other_agent(name: &str) -> Option<SynthAgent> {
+    match name {
+        "codex" => Some(SynthAgent::Codex),
+        "opencode" => Some(SynthAgent::OpenCode),
+        "pi" => Some(SynthAgent::Pi),
+        _ => None,
+    }
 }
 
 /// Nothing is ever written into a folder that holds something.

@@ -362,6 +362,58 @@ fn compactions_of_opencode_are_predicted_at_the_very_call() {
     assert_eq!(auto["spurious"], 0, "{auto}");
 }
 
+#[test]
+fn an_input_limit_of_opencode_is_reached_before_the_context() {
+    // gpt-5: 272,000 of input in a context of 400,000; 20,000 are reserved, so 252,000 are due.
+    let fixture = Fixture::new();
+    let mut recorded = 0;
+    for (id, contexts) in [
+        vec![100_000, 251_999, 251_999, 252_000, 20_000],
+        vec![100_000, 245_000, 270_000, 30_000],
+        vec![200_000, 240_001, 251_000],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let (export, boundaries) = export(id, contexts, 252_000);
+        recorded += boundaries as u64;
+        let text = export.to_string().replace("claude-sonnet-4-5", "gpt-5");
+        fixture.write(&format!("logs/ses_{id}.json"), text);
+    }
+    let found = fixture.run(["validate", "logs", "-f", "json", "-q"]).success().json();
+    let auto = &found["auto"];
+    assert_eq!(
+        (recorded, auto["exact"].as_u64(), auto["spurious"].as_u64()),
+        (2, Some(2), Some(0)),
+        "{auto}"
+    );
+}
+
+#[test]
+fn the_threshold_of_an_unlisted_model_follows_from_its_sessions() {
+    // Nothing lists this model. Sessions compact at 96,500 and more, and not at 95,900.
+    let fixture = Fixture::new();
+    for (id, contexts) in [
+        vec![50_000, 95_900, 97_000, 12_000],
+        vec![60_000, 96_500, 12_000, 95_000, 99_000, 12_000],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let text = export(id, contexts, 96_000)
+            .0
+            .to_string()
+            .replace("claude-sonnet-4-5", "nightjar-9");
+        fixture.write(&format!("logs/ses_{id}.json"), text);
+    }
+    let auto = |logs: &str| fixture.run(["validate", logs, "-f", "json", "-q"]).success().json()["auto"].clone();
+    let all = auto("logs");
+    assert_eq!((&all["exact"], &all["spurious"]), (&json!(3), &json!(0)), "{all}");
+    // One compaction shows no threshold that another one could be held against.
+    let one = auto("logs/ses_0.json");
+    assert_eq!((&one["recorded"], &one["decidable"]), (&json!(1), &json!(0)), "{one}");
+}
+
 /// Logs of two agents: a session of Codex with two calls, and two sessions of Pi with one call each.
 fn write_two_agents(fixture: &Fixture, codex: &str, pi: &str) {
     let lines = thread(meta("p", json!({})), 0, 1..=2, "go");

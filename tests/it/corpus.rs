@@ -264,3 +264,44 @@ fn a_generated_corpus_with_damage_adds_up() {
         }
     }
 }
+
+#[test]
+fn generated_logs_of_other_agents_add_up() {
+    let fixture = Fixture::new();
+    for agent in ["codex", "opencode", "pi"] {
+        for corruption in ["0", "0.02"] {
+            let out = fixture.path(format!("{agent}-{corruption}"));
+            let args = [
+                "synth",
+                "bulk",
+                "--bytes=2MiB",
+                "--files=12",
+                "--agent",
+                agent,
+                "--corruption",
+                corruption,
+                "--out",
+            ];
+            fixture
+                .run(args.iter().map(|arg| arg.as_ref()).chain([out.as_os_str()]))
+                .success();
+            let text = std::fs::read(out.join("expected.json")).expect("the truth");
+            let expected = serde_json::from_slice::<Value>(&text).expect("JSON");
+            let stats = fixture.stats(&out, &["--no-cache", "--problems"]);
+            let name = format!("{agent}, damage {corruption}");
+            assert_eq!(
+                figures(&stats["totals"]),
+                figures(&expected["totals"]),
+                "{name}: totals ({FIGURES:?})"
+            );
+            let damaged = counts(&expected["damaged_lines"]).values().sum::<u64>();
+            assert_eq!(damaged > 0, corruption != "0" && agent != "opencode", "{name}");
+            if damaged == 0 {
+                compare(&name, &expected, &stats);
+            }
+            for (ours, theirs) in [("logs", "files"), ("lines", "lines"), ("bytes", "bytes")] {
+                assert_eq!(stats["input"][ours], expected[theirs], "{name}: {ours}");
+            }
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Same logs, same bytes: for any number of threads, order of arguments, way of reading, state of the cache and packing of
 //! the logs.
 
-use crate::fixture::{FORMATS, Fixture, corpus, files_below, logs_below};
+use crate::fixture::{FORMATS, Fixture, corpus, files_below, inputs_below};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::Write;
@@ -79,7 +79,7 @@ fn shuffled(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
 #[test]
 fn output_is_the_same_for_any_order_of_arguments() {
     let fixture = Fixture::new();
-    let shuffled = shuffled(logs_below(&corpus()));
+    let shuffled = shuffled(inputs_below(&corpus()));
     same(&fixture, &shuffled, &["--no-cache"]);
     let output = ["--format=json", "--problems"].map(str::to_owned);
     let lists = [&[corpus()][..], &shuffled].map(|paths| stats(&fixture, paths, &output, &["--no-cache"]));

@@ -207,6 +207,16 @@ pub fn logs_below(folder: &Path) -> Vec<PathBuf> {
     logs.map(|path| folder.join(path)).collect()
 }
 
+/// All logs below a folder, exports included.
+pub fn inputs_below(folder: &Path) -> Vec<PathBuf> {
+    let is_export = |path: &Path| {
+        path.extension().is_some_and(|end| end == "json") && path.components().any(|part| part.as_os_str() == "exports")
+    };
+    let files = files_below(folder).into_iter();
+    let inputs = files.filter(|path| is_export(path) || path.extension().is_some_and(|end| end == "jsonl"));
+    inputs.map(|path| folder.join(path)).collect()
+}
+
 /// The only log of a case.
 pub fn only_log(name: &str) -> Vec<u8> {
     let logs = logs_below(&case(name));

@@ -5,7 +5,7 @@
 mod comparison;
 
 use crate::fixture::{FIGURES, Fixture, figures, files_below};
-use crate::independent_count::count_independently;
+use crate::independent_count::{count_agents_independently, count_independently};
 use crate::notes::notes_of;
 use backcast::run::{ReadOptions, Run};
 use comparison::{compare_summaries, mean_coverage};
@@ -285,9 +285,7 @@ fn notes_of_recorded_sessions_keep_their_limits_and_their_form() {
 fn logs_of_other_agents_add_up_and_compact_where_they_should() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/agents");
     assert!(folder.is_dir(), "no recorded logs in ../shared/agents");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/check_agents.py");
-    let output = std::process::Command::new("python3").arg(script).arg(&folder).output();
-    let counted: Value = serde_json::from_slice(&output.expect("python3 starts").stdout).expect("JSON");
+    let counted = count_agents_independently(&folder);
     for agent in ["codex", "opencode", "pi"] {
         let stats = Fixture::new().stats(folder.join(agent), &["--no-cache", "--problems"]);
         assert_eq!(

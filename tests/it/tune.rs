@@ -18,7 +18,11 @@ fn a_point_of_a_sweep_is_that_policy_replayed_alone() {
     let fixture = Fixture::new();
     let document = tune(
         &fixture,
-        &["--vary=window.percent=50,80", "--vary=micro.gap.on=true,false"],
+        &[
+            "--agent=claude",
+            "--vary=window.percent=50,80",
+            "--vary=micro.gap.on=true,false",
+        ],
     );
     let points = document["points"].as_array().unwrap();
     assert_eq!(points.len(), 5);
@@ -30,7 +34,7 @@ fn a_point_of_a_sweep_is_that_policy_replayed_alone() {
     for point in points {
         let mut args = vec!["replay".into(), corpus().into_os_string(), "-f".into(), "json".into()];
         args.extend(SMALL.iter().map(Into::into));
-        args.push("--working-set".into());
+        args.extend(["--working-set".into(), "--agent=claude".into()]);
         let name = point["policy"].as_str().unwrap();
         for setting in name.split(' ').filter(|setting| setting.contains('=')) {
             args.extend(["--set".into(), setting.into()]);
@@ -289,8 +293,11 @@ fn the_verdict_comes_first_and_windows_are_apart() {
     let lines = text_lines(&fixture, &[]);
     let text = lines.join("\n");
     let verdicts = lines.iter().take_while(|line| !line.is_empty());
-    let verdicts = verdicts.filter(|line| !line.starts_with(' ')).collect::<Vec<_>>();
+    let verdicts = verdicts
+        .filter(|line| line.starts_with("Windows of"))
+        .collect::<Vec<_>>();
     assert_eq!(verdicts.len(), 2, "{text}");
+    assert!(text.contains("Codex, windows of 272,000: "), "{text}");
     for (line, window) in std::iter::zip(verdicts, ["200,000", "1,000,000"]) {
         let verdict = line.strip_prefix(&format!("Windows of {window}: ")).unwrap_or(line);
         let starts = ["No difference shown.", "Keep your setting", "Set "];

@@ -40,6 +40,9 @@ pub struct Price {
     /// Price of cache reads of such a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read_above_272k: Option<f64>,
+    /// Context window, if input alone may not fill it: it is larger than `max_input` then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<u64>,
     /// Maximum input tokens.
     #[serde(default)]
     pub max_input: Option<u64>,

@@ -5,7 +5,7 @@
 //!
 //! `rng`, `json`, `words` and `client` are the raw material; `session` writes records and counts the truth; `damage` turns
 //! records into lines; `tools` and `drive` run a bulk session; `cases` contains the bundled corpus, and `traced` the part of
-//! it that is replayed; `sample` makes what a first look shows where there are no logs.
+//! it that is replayed; `agents` writes logs of other agents; `sample` makes what a first look shows where there are no logs.
 
 #![allow(clippy::disallowed_methods, reason = "this crate writes generated logs")]
 #![allow(
@@ -13,6 +13,7 @@
     reason = "the generator takes no input; it only serializes its own data"
 )]
 
+mod agents;
 mod cases;
 mod client;
 mod damage;
@@ -29,6 +30,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use agents::{SynthAgent, write_agent_bulk};
 pub use cases::{cases, write_corpus};
 pub use sample::{SampleLog, sample_logs};
 pub use truth::{Truth, TruthTally};

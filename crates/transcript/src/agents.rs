@@ -123,6 +123,21 @@ enum Reader {
     Codex(Box<CodexReader>),
     OpenCode(Box<OpenCodeReader>),
     Pi(Box<PiReader>),
+    /// A log that is not read: its lines are counted only.
+    Unread(SourcePosition),
+}
+
+/// Returns whether a log is one of Qwen Code: its records look like those of Claude Code, but a message has parts, and its usage
+/// another name. Read as one of Claude Code, it would have no calls.
+fn is_qwen_log(start: &[u8]) -> bool {
+    let mut lines = start.split(|byte| *byte == b'\n').take(SNIFFED_LINES);
+    lines.any(|line| {
+        let has = |text: &[u8]| memchr::memmem::find(line, text).is_some();
+        has(b"\"sessionId\":")
+            && has(b"\"parentUuid\":")
+            && (has(b"\"message\":{\"role\":") && has(b"\"parts\":[") || has(b"\"usageMetadata\":{"))
+            && !has(b"\"content\":")
+    })
 }
 
 impl<'c, C: CanonicalConsumer> AgentReader<'c, C> {
@@ -142,7 +157,7 @@ impl<'c, C: CanonicalConsumer> AgentReader<'c, C> {
     /// Hands on what is left once the log is read.
     pub fn finish(self) {
         match self.reader {
-            None | Some(Reader::Claude) => {}
+            None | Some(Reader::Claude | Reader::Unread(_)) => {}
             Some(Reader::Codex(reader)) => reader.finish(self.consumer),
             Some(Reader::OpenCode(reader)) => reader.finish(self.consumer),
             Some(Reader::Pi(reader)) => reader.finish(self.consumer),
@@ -155,6 +170,10 @@ impl<'c, C: CanonicalConsumer> AgentReader<'c, C> {
             self.consumer.set_agent(agent);
         }
         match agent {
+            Agent::Claude if is_qwen_log(&bytes[..bytes.len().min(SNIFFED_BYTES)]) => {
+                self.consumer.add_line_problem(LineProblemKind::OtherAgent, 1, 0);
+                Reader::Unread(SourcePosition::default())
+            }
             Agent::Claude => Reader::Claude,
             Agent::Codex => Reader::Codex(Box::default()),
             Agent::OpenCode => Reader::OpenCode(Box::default()),
@@ -173,6 +192,7 @@ impl<C: CanonicalConsumer> LineConsumer for AgentReader<'_, C> {
             Some(Reader::Codex(reader)) => reader.take_lines(bytes, offset, self.consumer),
             Some(Reader::OpenCode(reader)) => reader.take_bytes(bytes, offset, self.consumer),
             Some(Reader::Pi(reader)) => reader.take_lines(bytes, offset, self.consumer),
+            Some(Reader::Unread(source)) => source.count_lines(bytes, self.consumer),
         }
     }
 
@@ -185,6 +205,7 @@ impl<C: CanonicalConsumer> LineConsumer for AgentReader<'_, C> {
             Some(Reader::Codex(reader)) => reader.source.skip_long_line(offset, length, self.consumer),
             Some(Reader::OpenCode(reader)) => reader.source.skip_long_line(offset, length, self.consumer),
             Some(Reader::Pi(reader)) => reader.source.skip_long_line(offset, length, self.consumer),
+            Some(Reader::Unread(source)) => source.skip_long_line(offset, length, self.consumer),
         }
     }
 }
@@ -196,6 +217,12 @@ struct SourcePosition {
 }
 
 impl SourcePosition {
+    fn count_lines<C: CanonicalConsumer>(&mut self, bytes: &[u8], consumer: &mut C) {
+        let lines = memchr::memchr_iter(b'\n', bytes).count() as u64 + u64::from(!bytes.ends_with(b"\n"));
+        self.lines += lines;
+        consumer.count_source(lines, bytes.len() as u64);
+    }
+
     fn skip_long_line<C: CanonicalConsumer>(&mut self, offset: u64, length: u64, consumer: &mut C) {
         self.lines += 1;
         consumer.add_line_problem(LineProblemKind::TooLong, self.lines, offset);

@@ -595,6 +595,8 @@ coded_enum! {
         BadTime = 10,
         /// An invalid token count.
         BadCount = 11,
+        /// The log is one of an agent whose logs are not read.
+        OtherAgent = 12,
     }
 }
 

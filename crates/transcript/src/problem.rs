@@ -87,6 +87,7 @@ impl ProblemKind {
                 LineProblemKind::TornTail => "torn-tail",
                 LineProblemKind::BadTime => "bad-timestamp",
                 LineProblemKind::BadCount => "bad-count",
+                LineProblemKind::OtherAgent => "other-agent",
             },
             ProblemKind::Unreadable => "unreadable",
             ProblemKind::SpecialFile => "special-file",
@@ -129,6 +130,7 @@ impl ProblemKind {
                 LineProblemKind::BadCount => {
                     "a token count that is none (negative, a fraction, text, more than a trillion); it counts as 0"
                 }
+                LineProblemKind::OtherAgent => "a log of Qwen Code, which is not read; nothing of it counts",
             },
             ProblemKind::Unreadable => "could not be read; left out",
             ProblemKind::SpecialFile => "not a regular file; left out",
@@ -173,6 +175,7 @@ impl ProblemKind {
                     | LineProblemKind::OnlyNul
                     | LineProblemKind::TooLong
                     | LineProblemKind::BadCount
+                    | LineProblemKind::OtherAgent
             ),
             ProblemKind::Unreadable
             | ProblemKind::SpecialFile

@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use crate::policy::presets::ClientVersion;
 use crate::prices::Price;
 use crate::sim::event::Event;
-use crate::sim::limits::WindowLimits;
+use crate::sim::limits::{ModelLimits, WindowLimits};
 use crate::sim::trace::{BoundaryTrigger, RecordedBoundary, Trace};
 use crate::sim::{ReplayInput, ReplayMode, replay};
 use crate::windows::{InferredWindow, WINDOW_SIZES, WindowConfidence, call_of_boundary};
@@ -57,12 +57,12 @@ impl AuditInput<'_> {
     pub fn limits_of(&self, policies: &[&Policy], call: usize, window: u64) -> WindowLimits {
         let found = &self.trace.calls[call];
         let policy = policies[usize::from(found.version)];
-        WindowLimits::new(policy, self.trace.model(found), window, self.output_limit(call))
+        WindowLimits::new(policy, self.trace.model(found), window, self.model_limits(call))
     }
 
-    fn output_limit(&self, call: usize) -> Option<u64> {
+    fn model_limits(&self, call: usize) -> ModelLimits {
         let model = usize::from(self.trace.calls[call].model);
-        self.prices[model].and_then(|price| price.max_output)
+        ModelLimits::of(self.prices[model])
     }
 
     /// Returns the client's count of the context at every check that did not compact, by call. Copied calls are left out, and
@@ -343,7 +343,7 @@ fn boundary(
         chain.policies[usize::from(recorded.version)],
         trace.model(&trace.calls[sized]),
         chain.window(sized).unwrap_or(WINDOW_SIZES[0]),
-        chain.output_limit(sized),
+        chain.model_limits(sized),
     );
     let from = start.unwrap_or(0).min(at);
     AuditBoundary {

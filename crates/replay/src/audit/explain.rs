@@ -4,7 +4,7 @@ use crate::audit::validate::{CaseVerdict, Mechanism, ValidationCase};
 use crate::policy::Policy;
 use crate::policy::value::{OutputCount, ReserveRule, TrailEstimate};
 use crate::sim::event::ContextCount;
-use crate::sim::limits::WindowLimits;
+use crate::sim::limits::{ModelLimits, WindowLimits};
 use crate::sim::micro::{estimate, is_in_trail};
 use crate::sim::trace::{Call, Trace};
 use crate::windows::call_of_boundary;
@@ -198,7 +198,7 @@ impl CaseExplainer<'_> {
         let model = self
             .trace
             .model(&self.trace.calls[call_of_boundary(self.trace, self.case.call)]);
-        let limits = WindowLimits::new(self.policy, model, tokens, None);
+        let limits = WindowLimits::new(self.policy, model, tokens, ModelLimits::default());
         let rule = match self.policy.reserve_rule {
             ReserveRule::Limit => "the output limit",
             _ => "the summary",

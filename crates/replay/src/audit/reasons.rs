@@ -19,6 +19,8 @@ named_enum! {
         Images = "images",
         /// Results in the log differ in size from what the client counted, because their text was masked.
         Masked = "masked",
+        /// The agent clears results by a rule that no policy has.
+        NotModeled = "not-modeled",
     }
 }
 
@@ -35,6 +37,7 @@ impl UndecidableReason {
                 "prompts passed the threshold without a compaction: the user had it off or set it higher"
             }
             UndecidableReason::Images => "images were cleared, and no policy models that",
+            UndecidableReason::NotModeled => "this agent clears results by a rule that no policy has",
             UndecidableReason::Masked => "texts in the log are not of the size that the client counted",
         }
     }

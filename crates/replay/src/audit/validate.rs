@@ -17,6 +17,7 @@ use crate::sim::event::{ContextCount, Event, MicroKind};
 use crate::sim::trace::{BoundaryTrigger, NONE, RecordedBoundary, Trace, flag};
 use crate::sim::{ReplayInput, ReplayMode, replay};
 use crate::windows::{InferredWindow, call_of_boundary, usual_threshold};
+use transcript::agents::Agent;
 use transcript::log::Time;
 use transcript::record::Tokens;
 use transcript::thread::Node;
@@ -537,6 +538,7 @@ impl CaseJudge<'_> {
             true => None,
             false if boundary.cleared.contains(&NONE) => Some(UndecidableReason::LeafMissing),
             false if is_masked => Some(UndecidableReason::Masked),
+            false if self.trace.client != Agent::Claude => Some(UndecidableReason::NotModeled),
             false => None,
         };
         let verdict = match (is_exact, reason) {

@@ -11,8 +11,8 @@ pub mod value;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 use value::{
-    CacheLife, LargeFile, ModelWindows, NotesRestore, OutputCount, PolicyValue, ReserveRule, SummaryRange, SummarySize,
-    TrailEstimate, WindowSize,
+    CacheLife, KeptMessages, LargeFile, ModelWindows, NotesRestore, OutputCount, PolicyValue, ReserveRule,
+    SummaryRange, SummarySize, TrailEstimate, WindowSize,
 };
 
 /// A declared policy value.
@@ -68,6 +68,7 @@ policy! {
     "window.override_models" override_models: ModelWindows = ModelWindows::default(), "The same for single models, each as `model=tokens`; they come before `window.override`.";
     "window.reserve" reserve: u64 = 20_000, "Tokens of the window reserved for writing the summary.";
     "window.reserve_rule" reserve_rule: ReserveRule = ReserveRule::Fixed, "How the reserve depends on the model's output limit: not at all, the smaller or the larger of both, or the limit itself.";
+    "window.input_reserve" input_reserve: Option<u64> = None, "Tokens reserved instead, if fewer, where the model limits its input apart from its output.";
     "window.output_limit" output_limit: Option<u64> = None, "Output limit to use instead of the model's.";
     "window.buffer" buffer: u64 = 13_000, "Tokens below the effective window (the window minus the reserve) at which automatic compaction starts.";
     "window.threshold" threshold: Option<u64> = None, "Context in tokens at which automatic compaction starts; it can only lower the threshold.";
@@ -138,6 +139,10 @@ policy! {
     "compact.pivot" pivot: u64 = 10, "Rounds between the pivot and the end of the conversation.";
     "compact.summary" summary: SummarySize = SummarySize::Recorded, "Where the size of a summary comes from: the recorded one, the median of all recorded ones, or a fixed size.";
     "compact.summary_tokens" summary_tokens: u64 = 3_000, "Tokens of a summary if its size is fixed or nothing was recorded.";
+    "compact.keep" compact_keep: KeptMessages = KeptMessages::None, "What a compaction by a model call keeps verbatim: nothing, the newest messages, or the newest prompts of the user.";
+    "compact.keep_percent" keep_percent: Option<f64> = None, "Percentage of the effective window that it keeps, between the least and the most.";
+    "compact.keep_least" keep_least: u64 = 0, "Tokens that such a percentage is raised to.";
+    "compact.keep_most" keep_most: u64 = 20_000, "Maximum tokens that it keeps.";
     "compact.max_output" max_output: u64 = 20_000, "Maximum tokens of a summary; with its scratch block where the call does not share the prompt cache.";
     "compact.scratch" scratch: f64 = 1.0, "Tokens of the scratch block per token of summary (assumed).";
     "compact.prompt" compact_prompt: u64 = 1_500, "Tokens of the instructions for a compaction (assumed).";

@@ -264,7 +264,7 @@ fn policies_mut<'p>(
 mod tests {
     use super::*;
     use crate::policy::value::ReserveRule;
-    use crate::sim::limits::WindowLimits;
+    use crate::sim::limits::{ModelLimits, WindowLimits};
 
     #[test]
     fn presets_can_be_read_and_say_what_they_are() {
@@ -293,16 +293,24 @@ mod tests {
         let recorded = PolicySet::preset(RECORDED).unwrap();
         let codex = recorded.for_client(Agent::Codex, None);
         assert_eq!((codex.share, codex.reasoning), (Some(90.0), true));
-        let limits = WindowLimits::new(codex, "", 272_000, None);
+        let limits = WindowLimits::new(codex, "", 272_000, ModelLimits::default());
         assert_eq!(limits.threshold, 244_800);
-        let pi = WindowLimits::new(recorded.for_client(Agent::Pi, None), "", 200_000, None);
+        let pi = WindowLimits::new(
+            recorded.for_client(Agent::Pi, None),
+            "",
+            200_000,
+            ModelLimits::default(),
+        );
         assert_eq!(pi.threshold, 200_000 - 16_384);
         let opencode = recorded.for_client(Agent::OpenCode, None);
         assert_eq!(
-            WindowLimits::new(opencode, "", 200_000, Some(64_000)).threshold,
+            WindowLimits::new(opencode, "", 200_000, ModelLimits::of_output(64_000)).threshold,
             168_000
         );
-        assert_eq!(WindowLimits::new(opencode, "", 200_000, Some(8_000)).threshold, 192_000);
+        assert_eq!(
+            WindowLimits::new(opencode, "", 200_000, ModelLimits::of_output(8_000)).threshold,
+            192_000
+        );
         let never = PolicySet::preset("never").unwrap();
         assert!(
             !never.for_client(Agent::Codex, None).auto,

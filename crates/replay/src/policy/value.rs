@@ -263,6 +263,18 @@ choice! {
 }
 
 choice! {
+    /// What a compaction by a model call keeps verbatim.
+    KeptMessages {
+        /// Nothing.
+        None = "none",
+        /// The newest messages.
+        Tail = "tail",
+        /// The newest prompts of the user.
+        Prompts = "prompts",
+    }
+}
+
+choice! {
     /// What happens to a file that is too large to be restored.
     LargeFile {
         /// A reference to it is restored.

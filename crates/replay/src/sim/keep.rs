@@ -25,6 +25,59 @@ pub fn first_kept_item(policy: &Policy, trace: &Trace, window: &Window<'_>, cove
     extend_to_pairs(trace, window, start, floor)
 }
 
+/// Returns the first item of the newest messages that take at most `budget` tokens. No result is separated from its call, and
+/// no line of a response from the others.
+pub fn first_item_within(trace: &Trace, window: &Window<'_>, budget: u64) -> u32 {
+    let (floor, end) = (window.floor(), window.end());
+    let (mut start, mut at, mut tokens) = (end, end, 0);
+    while at > floor {
+        let before = record_start(trace, at - 1, floor);
+        tokens += window.tokens_in(before..at);
+        if tokens > budget {
+            break;
+        }
+        at = before;
+        if extend_to_pairs(trace, window, at, floor) == at {
+            start = at;
+        }
+    }
+    start
+}
+
+/// Returns the first of the newest prompts that take at most `budget` tokens together; the end of the items if there is none.
+pub fn first_prompt_within(trace: &Trace, window: &Window<'_>, budget: u64) -> u32 {
+    let (mut start, mut tokens) = (window.end(), 0);
+    for at in (window.floor()..window.end()).rev() {
+        if is_prompt(trace, window, at) {
+            tokens += window.tokens_in(at..at + 1);
+            if tokens > budget {
+                break;
+            }
+            start = at;
+        }
+    }
+    start
+}
+
+/// Returns the tokens of the prompts of a range.
+pub fn prompt_tokens(trace: &Trace, window: &Window<'_>, items: &Range<u32>) -> u64 {
+    let prompts = items.clone().filter(|at| is_prompt(trace, window, *at));
+    prompts.map(|at| window.tokens_in(at..at + 1)).sum()
+}
+
+/// Removes everything from a range but the prompts of the user.
+pub fn drop_all_but_prompts(trace: &Trace, window: &mut Window<'_>, items: &Range<u32>) {
+    for at in items.clone() {
+        if window.state(at) != ItemState::Out && !is_prompt(trace, window, at) {
+            window.remove(at);
+        }
+    }
+}
+
+fn is_prompt(trace: &Trace, window: &Window<'_>, at: u32) -> bool {
+    trace.items[at as usize].category == Category::Human && window.state(at) != ItemState::Out
+}
+
 /// Moves the start of a kept range back until no result is separated from its call, and no line of a response from the
 /// other lines. Returns the new start, at least `floor`.
 pub fn extend_to_pairs(trace: &Trace, window: &Window<'_>, start: u32, floor: u32) -> u32 {

@@ -2,9 +2,37 @@
 
 use crate::policy::Policy;
 use crate::policy::value::ReserveRule;
+use crate::prices::Price;
 
 /// Output limit of a model that the price table does not list.
 const USUAL_OUTPUT_LIMIT: u64 = 32_000;
+
+/// Limits of a model, as far as the price table knows them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ModelLimits {
+    /// Largest output.
+    pub output: Option<u64>,
+    /// Whether the input has a limit of its own, smaller than the context: the output takes nothing of it.
+    pub has_input_limit: bool,
+}
+
+impl ModelLimits {
+    /// Returns the limits of a model that may be listed.
+    pub fn of(price: Option<&Price>) -> ModelLimits {
+        ModelLimits {
+            output: price.and_then(|price| price.max_output),
+            has_input_limit: price.is_some_and(|price| price.context > price.max_input),
+        }
+    }
+
+    /// Returns the limits of a model of which only the output is limited.
+    pub fn of_output(tokens: u64) -> ModelLimits {
+        ModelLimits {
+            output: Some(tokens),
+            has_input_limit: false,
+        }
+    }
+}
 
 /// The levels of one window under one policy, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,14 +50,18 @@ pub struct WindowLimits {
 }
 
 impl WindowLimits {
-    /// Computes the levels of a window of `window` tokens. `output_limit` is the model's, if known.
-    pub fn new(policy: &Policy, model: &str, window: u64, output_limit: Option<u64>) -> WindowLimits {
-        let limit = policy.output_limit.or(output_limit).unwrap_or(USUAL_OUTPUT_LIMIT);
+    /// Computes the levels of a window of `window` tokens.
+    pub fn new(policy: &Policy, model: &str, window: u64, limits: ModelLimits) -> WindowLimits {
+        let limit = policy.output_limit.or(limits.output).unwrap_or(USUAL_OUTPUT_LIMIT);
         let reserve = match policy.reserve_rule {
             ReserveRule::Fixed => policy.reserve,
             ReserveRule::Min => policy.reserve.min(limit),
             ReserveRule::Max => policy.reserve.max(limit),
             ReserveRule::Limit => limit,
+        };
+        let reserve = match policy.input_reserve.filter(|_| limits.has_input_limit) {
+            Some(tokens) => tokens.min(reserve),
+            None => reserve,
         };
         let smaller = policy.override_models.find(model).or(policy.window_override);
         let used = smaller.map_or(window, |smaller| smaller.min(window));
@@ -61,7 +93,7 @@ mod tests {
         for setting in settings {
             policy.assign(setting).unwrap();
         }
-        WindowLimits::new(&policy, "", window, Some(64_000)).threshold
+        WindowLimits::new(&policy, "", window, ModelLimits::of_output(64_000)).threshold
     }
 
     #[test]
@@ -72,7 +104,7 @@ mod tests {
                 recorded.for_version(ClientVersion::parse(version)),
                 "",
                 200_000,
-                Some(64_000),
+                ModelLimits::of_output(64_000),
             )
             .threshold
         };
@@ -92,6 +124,29 @@ mod tests {
             threshold(&["window.reserve_rule=limit", "window.output_limit=32000"], 200_000),
             155_000
         );
+    }
+
+    #[test]
+    fn an_input_limit_has_a_reserve_of_its_own() {
+        let mut policy = Policy::default();
+        for setting in [
+            "window.reserve=32000",
+            "window.reserve_rule=min",
+            "window.buffer=0",
+            "window.input_reserve=20000",
+        ] {
+            policy.assign(setting).unwrap();
+        }
+        let threshold = |output: u64, has_input_limit: bool| {
+            let limits = ModelLimits {
+                output: Some(output),
+                has_input_limit,
+            };
+            WindowLimits::new(&policy, "", 272_000, limits).threshold
+        };
+        assert_eq!(threshold(128_000, false), 240_000);
+        assert_eq!(threshold(128_000, true), 252_000);
+        assert_eq!(threshold(8_000, true), 264_000, "never more than the output limit");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::policy::Policy;
 use crate::policy::presets::{ClientVersion, PolicySet};
 use crate::prices::{PicoUsd, Price, PriceTable, Tariff, tariffs};
 use crate::sim::event::{Event, EventSink};
-use crate::sim::limits::WindowLimits;
+use crate::sim::limits::{ModelLimits, WindowLimits};
 use crate::sim::trace::Trace;
 use crate::sim::use_counts::UseCounts;
 use crate::sim::uses::FileUses;
@@ -98,8 +98,8 @@ impl PreparedSession<'_> {
                 facts.window = window;
                 if let Some(tokens) = window.tokens {
                     let policy = by_version[usize::from(call.version)];
-                    let output = chain.prices[usize::from(call.model)].and_then(|price| price.max_output);
-                    let limits = WindowLimits::new(policy, chain.trace.model(call), tokens, output);
+                    let known = ModelLimits::of(chain.prices[usize::from(call.model)]);
+                    let limits = WindowLimits::new(policy, chain.trace.model(call), tokens, known);
                     facts.threshold = limits.threshold;
                 }
             }

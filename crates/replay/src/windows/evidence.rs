@@ -7,6 +7,7 @@ use crate::policy::Policy;
 use crate::policy::presets::ClientVersion;
 use crate::sim::trace::{BoundaryTrigger, Trace};
 use crate::windows::{ProjectWindows, call_of_boundary};
+use transcript::agents::Agent;
 use transcript::log::{RecordKind, Time, WindowMark};
 use transcript::thread::Session;
 
@@ -150,6 +151,16 @@ impl WindowEvidence {
 }
 
 impl ModelEvidence {
+    /// Returns the contexts with and without a compaction after them.
+    fn reached_contexts(&self) -> ReachedContexts {
+        let is_compacted = |call: usize| self.reached.iter().any(|(next, _)| *next == call + 1);
+        let passed = self.contexts.iter().filter(|(call, _)| !is_compacted(*call));
+        ReachedContexts {
+            reached: self.reached.iter().map(|(_, tokens)| *tokens).collect(),
+            passed: passed.map(|(_, context)| *context).max().unwrap_or(0),
+        }
+    }
+
     /// Returns the largest size whose threshold every recorded boundary had reached. `None` without boundaries, or if a call
     /// between the boundaries around `at` passed that threshold without compacting: then the window changed in between.
     fn size_from_boundaries(&self, at: usize, sizes: &[u64], threshold: &impl Fn(u64) -> u64) -> Option<u64> {
@@ -196,6 +207,17 @@ pub struct ShownWindow {
     pub window: InferredWindow,
     /// The window by texts alone.
     by_text: Option<InferredWindow>,
+    /// Contexts of another agent than Claude Code: for models whose limits are in no table.
+    pub contexts: ReachedContexts,
+}
+
+/// Where sessions compacted on their own, and where they did not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReachedContexts {
+    /// Contexts at automatic compactions.
+    pub reached: Vec<u64>,
+    /// Largest context without one.
+    pub passed: u64,
 }
 
 impl ShownWindow {
@@ -254,6 +276,7 @@ pub fn shown_windows(session: &Session<'_>, largest: &dyn Fn(&str) -> Option<u64
                 time: record.time,
                 window: InferredWindow::UNKNOWN,
                 by_text: None,
+                contexts: ReachedContexts::default(),
             });
             models.len() - 1
         });
@@ -276,6 +299,14 @@ pub fn shown_windows(session: &Session<'_>, largest: &dyn Fn(&str) -> Option<u64
     for (call, before, tokens) in boundaries {
         evidence.add_boundary(call + 1, before, before, tokens);
     }
+    let is_foreign = session.coding_agent() != Agent::Claude;
+    for (number, model) in models.iter_mut().enumerate().filter(|_| is_foreign) {
+        model.contexts = evidence
+            .models
+            .get(number)
+            .map(ModelEvidence::reached_contexts)
+            .unwrap_or_default();
+    }
     let evidence = evidence.finish();
     for (number, model) in models.iter_mut().enumerate() {
         let known = ModelFacts::new(&model.model, model.version, largest(&model.model));
@@ -283,6 +314,6 @@ pub fn shown_windows(session: &Session<'_>, largest: &dyn Fn(&str) -> Option<u64
         model.window = shown.unwrap_or(InferredWindow::UNKNOWN);
         model.by_text = evidence.models.get(number).and_then(|seen| seen.by_text(calls));
     }
-    models.retain(|model| model.window.tokens.is_some());
+    models.retain(|model| model.window.tokens.is_some() || is_foreign);
     models
 }

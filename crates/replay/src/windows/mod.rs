@@ -21,7 +21,7 @@ use crate::policy::Policy;
 use crate::policy::presets::{ClientVersion, client_policy};
 use crate::policy::value::WindowSize;
 use crate::prices::Price;
-use crate::sim::limits::WindowLimits;
+use crate::sim::limits::{ModelLimits, WindowLimits};
 use crate::sim::trace::{Call, Trace};
 use transcript::agents::Agent;
 
@@ -147,8 +147,17 @@ impl WindowEvidence {
             let is_auto = query.policies[usize::from(call.version)].window_tokens == WindowSize::Auto;
             if trace.client != Agent::Claude && is_auto {
                 let largest = query.prices[usize::from(call.model)].and_then(|price| price.max_input);
-                windows.push(foreign_window(call, largest));
-                before = None;
+                let model = trace.model(call);
+                let same = windows
+                    .last()
+                    .copied()
+                    .filter(|_| before == Some((call.version, call.model, usize::MAX)));
+                let by_sessions = || window_by_sessions(query, usize::from(call.version), model);
+                windows.push(match foreign_window(call, largest) {
+                    known if known.tokens.is_some() => known,
+                    _ => same.unwrap_or_else(|| by_sessions().unwrap_or(InferredWindow::UNKNOWN)),
+                });
+                before = Some((call.version, call.model, usize::MAX));
                 continue;
             }
             let now = (call.version, call.model, self.events_until(at));
@@ -182,6 +191,27 @@ fn foreign_window(call: &Call, largest: Option<u64>) -> InferredWindow {
         (0, None) => InferredWindow::UNKNOWN,
         (tokens, _) => certain(u64::from(tokens), WindowGrounds::Logged),
     }
+}
+
+/// Compactions that have to agree before a threshold counts as shown: each of them could be an accident.
+const AGREEING_COMPACTIONS: usize = 2;
+
+/// Returns the window of a model that no table has: the one whose threshold is the smallest context at which sessions
+/// compacted.
+fn window_by_sessions(query: &WindowQuery<'_>, version: usize, model: &str) -> Option<InferredWindow> {
+    let policy = query.policies[version];
+    let shown = query.siblings.find_threshold(model)?;
+    // A share of the window is no distance from it.
+    let reserve = policy
+        .share
+        .is_none()
+        .then(|| UNBOUNDED - threshold(policy, model, UNBOUNDED))?;
+    let confidence = match shown.compactions >= AGREEING_COMPACTIONS {
+        true => WindowConfidence::Certain,
+        false => WindowConfidence::Likely,
+    };
+    let tokens = shown.up_to.saturating_add(reserve);
+    Some(InferredWindow::new(tokens, WindowGrounds::Boundary, confidence))
 }
 
 /// What is known about a model under a client version without looking at any session.
@@ -249,5 +279,5 @@ pub(crate) fn usual_threshold(version: ClientVersion, model: &str, window: u64) 
 
 /// Returns the threshold of a model's window under a policy.
 fn threshold(policy: &Policy, model: &str, window: u64) -> u64 {
-    WindowLimits::new(policy, model, window, None).threshold
+    WindowLimits::new(policy, model, window, ModelLimits::default()).threshold
 }

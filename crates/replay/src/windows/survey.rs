@@ -1,6 +1,6 @@
 //! Windows that sessions show, as evidence for other sessions of the same project with the same model.
 
-use super::evidence::ShownWindow;
+use super::evidence::{ReachedContexts, ShownWindow};
 use super::table::{model_name, names_million};
 use super::{InferredWindow, WindowConfidence, WindowGrounds};
 use std::collections::HashMap;
@@ -18,6 +18,19 @@ fn survey_key(model: &str) -> String {
 pub struct WindowSurvey {
     /// By project and model.
     seen: HashMap<(String, String), Vec<SurveyedWindow>>,
+    /// Of agents other than Claude Code, by model: limits belong to the model, whatever the project.
+    contexts: HashMap<String, ReachedContexts>,
+}
+
+/// The context at which an agent compacts under a model, as far as sessions show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShownThreshold {
+    /// Largest context that did not compact: the threshold is above it.
+    pub above: u64,
+    /// Smallest context that did: the threshold is not above this one.
+    pub up_to: u64,
+    /// Compactions that agree with both.
+    pub compactions: usize,
 }
 
 #[derive(Debug)]
@@ -31,6 +44,9 @@ impl WindowSurvey {
     /// Adds what a session of a project shows.
     pub fn add(&mut self, project: &str, session: &str, shown: &[ShownWindow]) {
         for one in shown {
+            let contexts = self.contexts.entry(one.model.clone()).or_default();
+            contexts.reached.extend(&one.contexts.reached);
+            contexts.passed = contexts.passed.max(one.contexts.passed);
             if let Some(tokens) = one.window.tokens.filter(|_| one.window.is_sure()) {
                 let key = (project.to_owned(), survey_key(&one.model));
                 self.seen.entry(key).or_default().push(SurveyedWindow {
@@ -59,6 +75,24 @@ impl ProjectWindows {
             project: project.to_owned(),
             session: session.to_owned(),
         }
+    }
+
+    /// Returns where sessions of the run compacted under a model, this one included; `None` if they show no threshold. What
+    /// compacted below a context that did not is no sign of a threshold: the provider refused the prompt.
+    pub fn find_threshold(&self, model: &str) -> Option<ShownThreshold> {
+        let contexts = self.survey.contexts.get(model)?;
+        let agreeing = || {
+            contexts
+                .reached
+                .iter()
+                .copied()
+                .filter(|reached| *reached > contexts.passed)
+        };
+        Some(ShownThreshold {
+            above: contexts.passed,
+            up_to: agreeing().min()?,
+            compactions: agreeing().count(),
+        })
     }
 
     /// Returns the window of a model that the session nearest in time shows; `None` if no other session shows one. A

@@ -306,7 +306,10 @@ fn numbered_cases() -> impl Iterator<Item = &'static CorpusCase> {
 
 /// Iterates over the cases that are seeded by their names.
 fn named_cases() -> impl Iterator<Item = &'static CorpusCase> {
-    NAMED_CASES.iter().chain(traced::NAMED_CASES)
+    NAMED_CASES
+        .iter()
+        .chain(traced::NAMED_CASES)
+        .chain(crate::agents::CASES)
 }
 
 fn all_cases() -> impl Iterator<Item = &'static CorpusCase> {

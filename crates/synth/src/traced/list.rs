@@ -1,7 +1,7 @@
 //! The list of the cases. The order seeds random numbers: new ones go to the end, to the named ones.
 
 use super::clients::unusual;
-use super::{around, client, clients, compaction, micro, notes, restored};
+use super::{around, client, clients, compaction, keep, micro, notes, restored};
 use crate::cases::{CorpusCase, case};
 
 pub(crate) const CASES: &[CorpusCase] = &[
@@ -333,6 +333,16 @@ pub(crate) const LATER_CASES: &[CorpusCase] = &[
 
 /// Cases that are seeded by their names: new ones go here, in any order.
 pub(crate) const NAMED_CASES: &[CorpusCase] = &[
+    case(
+        "keep-tail",
+        "a summary that keeps the newest messages up to a budget: a result stays with its call",
+        keep::keep_tail,
+    ),
+    case(
+        "keep-prompts",
+        "a summary that keeps the newest prompts of the user, and summarizes them, too",
+        keep::keep_prompts,
+    ),
     case(
         "client-trail-user",
         "2.1.45 to 2.1.56 estimate user blocks after the last response, without padding",

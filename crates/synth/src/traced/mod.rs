@@ -21,6 +21,7 @@ mod around;
 mod client;
 mod clients;
 mod compaction;
+mod keep;
 mod list;
 mod micro;
 mod notes;

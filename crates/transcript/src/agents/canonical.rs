@@ -90,21 +90,67 @@ pub(super) struct CallUsage {
     pub window: u64,
 }
 
+/// Bytes that [`push_quoted`] looks at in one step.
+const QUOTED_STEP: usize = 32;
+
 /// Writes text as a JSON string, quotes included.
 pub(super) fn push_quoted(out: &mut Vec<u8>, text: &str) {
+    out.reserve(text.len() + 2);
     out.push(b'"');
-    for byte in text.bytes() {
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            0..=0x1f => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(byte),
+    let mut steps = text.as_bytes().chunks_exact(QUOTED_STEP);
+    for step in &mut steps {
+        push_step(out, step, has_escape(step));
+    }
+    // The rest is looked at as if it were a whole step, too.
+    let rest = steps.remainder();
+    let mut padded = [b' '; QUOTED_STEP];
+    padded[..rest.len()].copy_from_slice(rest);
+    push_step(out, rest, has_escape(&padded));
+    out.push(b'"');
+}
+
+fn has_escape(step: &[u8]) -> bool {
+    step.iter().fold(0, |any, byte| any | u8::from(needs_escape(*byte))) != 0
+}
+
+/// Most steps need no escape: one branch for all of their bytes.
+fn push_step(out: &mut Vec<u8>, step: &[u8], has_escape: bool) {
+    match has_escape {
+        true => step.iter().for_each(|byte| push_escaped(out, *byte)),
+        false => out.extend_from_slice(step),
+    }
+}
+
+fn needs_escape(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+}
+
+fn push_escaped(out: &mut Vec<u8>, byte: u8) {
+    match byte {
+        b'"' => out.extend_from_slice(b"\\\""),
+        b'\\' => out.extend_from_slice(b"\\\\"),
+        b'\n' => out.extend_from_slice(b"\\n"),
+        b'\t' => out.extend_from_slice(b"\\t"),
+        b'\r' => out.extend_from_slice(b"\\r"),
+        0..=0x1f => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+        _ => out.push(byte),
+    }
+}
+
+/// Writes a number.
+pub(super) fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    // The largest has twenty digits.
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 || at == 0 {
+            break;
         }
     }
-    out.push(b'"');
+    out.extend_from_slice(&digits[at..]);
 }
 
 /// Writes a string as it stands in the log, quotes included.
@@ -129,12 +175,12 @@ pub(super) fn start_record(out: &mut Vec<u8>, scope: &ThreadScope, head: &Record
     out.extend_from_slice(if scope.agent.is_empty() { b"false" } else { b"true" });
     out.extend_from_slice(b",\"userType\":\"external\"");
     for (key, value) in [
-        ("cwd", &scope.cwd),
-        ("sessionId", &scope.session),
-        ("version", &scope.version),
-        ("gitBranch", &scope.branch),
+        (&b",\"cwd\":"[..], &scope.cwd),
+        (b",\"sessionId\":", &scope.session),
+        (b",\"version\":", &scope.version),
+        (b",\"gitBranch\":", &scope.branch),
     ] {
-        out.extend_from_slice(format!(",\"{key}\":").as_bytes());
+        out.extend_from_slice(key);
         push_quoted(out, value);
     }
     if !scope.agent.is_empty() {
@@ -186,9 +232,11 @@ pub(super) fn push_response(
 ) {
     start_record(out, scope, head, "assistant");
     if let Some(usage) = response.usage.filter(|usage| usage.reasoning > 0 || usage.window > 0) {
-        let CallUsage { reasoning, window, .. } = usage;
-        let facts = format!(",\"callFacts\":{{\"reasoning\":{reasoning},\"window\":{window}}}");
-        out.extend_from_slice(facts.as_bytes());
+        out.extend_from_slice(b",\"callFacts\":{\"reasoning\":");
+        push_number(out, usage.reasoning);
+        out.extend_from_slice(b",\"window\":");
+        push_number(out, usage.window);
+        out.push(b'}');
     }
     out.extend_from_slice(b",\"message\":{\"model\":");
     push_quoted(out, response.model);
@@ -198,23 +246,21 @@ pub(super) fn push_response(
     out.extend_from_slice(content);
     out.extend_from_slice(b"]");
     if !response.stop.is_empty() {
-        out.extend_from_slice(format!(",\"stop_reason\":\"{}\"", response.stop).as_bytes());
+        out.extend_from_slice(b",\"stop_reason\":\"");
+        out.extend_from_slice(response.stop.as_bytes());
+        out.push(b'"');
     }
     if let Some(usage) = response.usage {
-        let CallUsage {
-            input,
-            output,
-            cache_write,
-            cache_read,
-            ..
-        } = usage;
-        out.extend_from_slice(
-            format!(
-                ",\"usage\":{{\"input_tokens\":{input},\"cache_creation_input_tokens\":{cache_write},\
-                 \"cache_read_input_tokens\":{cache_read},\"output_tokens\":{output}}}"
-            )
-            .as_bytes(),
-        );
+        for (key, count) in [
+            (&b",\"usage\":{\"input_tokens\":"[..], usage.input),
+            (b",\"cache_creation_input_tokens\":", usage.cache_write),
+            (b",\"cache_read_input_tokens\":", usage.cache_read),
+            (b",\"output_tokens\":", usage.output),
+        ] {
+            out.extend_from_slice(key);
+            push_number(out, count);
+        }
+        out.push(b'}');
     }
     out.extend_from_slice(b"}}\n");
 }
@@ -338,15 +384,38 @@ pub(super) fn separate(content: &mut Vec<u8>) {
 
 /// Writes an id for a record that has none, in the form of a UUID.
 pub(super) fn made_id(number: u128) -> String {
-    let hex = format!("{:032x}", number.max(1));
-    format!(
-        "{}-{}-{}-{}-{}",
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..]
-    )
+    const DASHED: [usize; 4] = [4, 6, 8, 10];
+    let mut id = String::with_capacity(36);
+    for (at, byte) in number.max(1).to_be_bytes().into_iter().enumerate() {
+        if DASHED.contains(&at) {
+            id.push('-');
+        }
+        push_hex(&mut id, byte);
+    }
+    id
+}
+
+/// Returns the id of the call that a record names.
+pub(super) fn made_call_id(number: u128) -> String {
+    let mut id = String::with_capacity(37);
+    id.push_str("call_");
+    number
+        .to_be_bytes()
+        .into_iter()
+        .for_each(|byte| push_hex(&mut id, byte));
+    id
+}
+
+fn push_hex(id: &mut String, byte: u8) {
+    let digit = |value: u8| char::from(if value < 10 { b'0' + value } else { b'a' + value - 10 });
+    id.push(digit(byte >> 4));
+    id.push(digit(byte & 15));
+}
+
+/// Hashes one content after a seed: cheaper than [`hash_parts`].
+pub(super) fn hash_after(seed: u128, content: &[u8]) -> u128 {
+    let seed = (seed as u64) ^ ((seed >> 64) as u64);
+    xxhash_rust::xxh3::xxh3_128_with_seed(content, seed)
 }
 
 /// Hashes several texts into one number.

@@ -8,24 +8,29 @@
 //! by the last prompt before them, never by time or file: the copies get the ids of the originals, and the plan of a
 //! corpus finds them within the family of threads ([`crate::log::Log::lineage`]).
 
+mod held;
 mod items;
 mod line;
 
 use super::canonical::{
-    BoundaryFacts, CallUsage, CanonicalLines, RecordHead, ResponseHead, SourcePlace, ThreadScope, hash_parts, made_id,
-    push_boundary, push_response, push_text_block, push_title, push_user, separate,
+    BoundaryFacts, CallUsage, CanonicalLines, RecordHead, ResponseHead, SourcePlace, ThreadScope, hash_after,
+    hash_parts, made_call_id, made_id, push_boundary, push_response, push_text_block, push_title, push_user, separate,
 };
 use super::{CanonicalConsumer, SourcePosition};
 use crate::build::IdMap;
 use crate::json::{JsonStr, RawParser};
 use crate::log::LineProblemKind;
 use crate::repair::climb_ladder;
-use crate::skim::{PortableScanner, ScanLines, StringScanner, dispatch_scan};
+use crate::skim::{PortableScanner, ScanLines, StringScanner, dispatch_scan, prefetch_ahead};
+use held::{HeldBoundary, HeldKind, HeldRecord, RecordPool};
 use items::{call_id, is_injected, push_call, push_message, push_reasoning, push_result};
-use line::{CodexLine, Payload, TokenCounts, parse_line};
+use line::{CodexLine, Payload, TokenCounts, parse_bare_line, parse_line};
 
 /// First bytes of a line.
 const LINE_START: &[u8] = b"{\"timestamp\":";
+
+/// Bytes of a response that wait for its usage at most.
+const MAX_HELD_BYTES: usize = 32 << 20;
 
 /// Returns whether a line is one of Codex.
 pub(super) fn is_codex_line(line: &[u8]) -> bool {
@@ -38,7 +43,13 @@ pub(super) fn is_codex_line(line: &[u8]) -> bool {
     ];
     let ends = [&line[..line.len().min(200)], &line[line.len().saturating_sub(200)..]];
     let has = |text: &[u8]| ends.iter().any(|end| memchr::memmem::find(end, text).is_some());
-    line.starts_with(b"{") && has(b"\"timestamp\"") && kinds.iter().any(|kind| has(kind))
+    line.starts_with(b"{") && has(b"\"timestamp\"") && kinds.iter().any(|kind| has(kind)) || is_bare_head(line)
+}
+
+/// Returns whether a line is the head of a log of the first versions, whose lines are the items themselves.
+fn is_bare_head(line: &[u8]) -> bool {
+    let has = |text: &[u8]| memchr::memmem::find(line, text).is_some();
+    line.starts_with(b"{\"id\":") && has(b"\"timestamp\":") && has(b"\"instructions\":") && !has(b"\"payload\":")
 }
 
 /// Translates a log of Codex.
@@ -60,6 +71,16 @@ pub(super) struct CodexReader {
     /// Totals of the last `token_count` row.
     totals: Option<TokenCounts>,
     held: Vec<HeldRecord>,
+    /// Bytes of their contents.
+    held_bytes: usize,
+    /// Records that were written: their buffers are used again.
+    spare: RecordPool,
+    /// The name of a kind of line, reused.
+    kind_name: String,
+    /// Whether the lines are bare items.
+    is_bare: bool,
+    /// Time of the head: that of lines without one.
+    head_time: Vec<u8>,
     /// Whether the held records include a response.
     is_open: bool,
     /// Whether a result followed the items of the open response.
@@ -77,35 +98,15 @@ pub(super) struct CodexReader {
     was_compacted: bool,
 }
 
-/// A record that waits for the usage of its response.
-struct HeldRecord {
-    place: SourcePlace,
-    time: Vec<u8>,
-    uuid: u128,
-    content: Vec<u8>,
-    kind: HeldKind,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum HeldKind {
-    Response { has_calls: bool },
-    User { is_meta: bool },
-}
-
-/// A boundary that waits for what follows it, which shows who asked for it.
-struct HeldBoundary {
-    place: SourcePlace,
-    time: Vec<u8>,
-    uuid: u128,
-    facts: BoundaryFacts,
-    summary: Vec<u8>,
-    /// Whether its turn had anything else.
-    is_in_turn: bool,
-}
-
 impl CodexReader {
     /// Translates whole lines.
     pub fn take_lines<C: CanonicalConsumer>(&mut self, bytes: &[u8], offset: u64, consumer: &mut C) {
+        if self.source.lines == 0 {
+            let first = bytes.split(|byte| *byte == b'\n').next();
+            self.is_bare = first.is_some_and(|line| is_bare_head(line.trim_ascii()));
+        }
+        // Much of a log is told twice, as an item and as an event.
+        self.out.bytes.reserve(bytes.len() / 2);
         dispatch_scan(&mut CodexScan { reader: self, consumer }, bytes, offset);
         self.hand_on(consumer);
     }
@@ -123,21 +124,29 @@ impl CodexReader {
     }
 
     /// Applies an accepted line.
-    fn apply<C: CanonicalConsumer>(&mut self, line: &CodexLine<'_>, place: SourcePlace, consumer: &mut C) {
+    fn apply<S: StringScanner, C: CanonicalConsumer>(
+        &mut self,
+        line: &CodexLine<'_>,
+        place: SourcePlace,
+        consumer: &mut C,
+    ) {
         let payload = &line.payload;
-        let kind = String::from_utf8_lossy(line.kind.raw());
-        let detail = payload.kind.map(|kind| String::from_utf8_lossy(kind.raw()));
-        match detail.filter(|_| matches!(&*kind, "response_item" | "event_msg")) {
-            Some(detail) => consumer.count_kind(&format!("{kind}/{detail}")),
-            None if kind.is_empty() => consumer.count_kind("(none)"),
-            None => consumer.count_kind(&kind),
+        let kind = line.kind.raw();
+        let mut name = std::mem::take(&mut self.kind_name);
+        name.clear();
+        push_lossy(&mut name, if kind.is_empty() { b"(none)" } else { kind });
+        if let Some(detail) = payload.kind.filter(|_| matches!(kind, b"response_item" | b"event_msg")) {
+            name.push('/');
+            push_lossy(&mut name, detail.raw());
         }
-        match &*kind {
-            "session_meta" => self.take_meta(payload, consumer),
-            "turn_context" => self.take_context(payload),
-            "response_item" => self.take_item(line, place),
-            "event_msg" => self.take_event(line, place),
-            "compacted" => self.take_compaction(line, place),
+        consumer.count_kind(&name);
+        self.kind_name = name;
+        match kind {
+            b"session_meta" => self.take_meta(payload, consumer),
+            b"turn_context" => self.take_context(payload),
+            b"response_item" => self.take_item::<S>(line, place),
+            b"event_msg" => self.take_event(line, place),
+            b"compacted" => self.take_compaction(line, place),
             _ => {}
         }
     }
@@ -157,6 +166,7 @@ impl CodexReader {
             }
         }
         if self.thread.is_empty() {
+            self.head_time = payload.time.map_or_else(Vec::new, |time| time.raw().to_vec());
             let root = text(payload.session_id);
             self.scope = ThreadScope {
                 session: id.clone(),
@@ -189,28 +199,31 @@ impl CodexReader {
         }
     }
 
-    fn take_item(&mut self, line: &CodexLine<'_>, place: SourcePlace) {
+    fn take_item<S: StringScanner>(&mut self, line: &CodexLine<'_>, place: SourcePlace) {
         let payload = &line.payload;
-        let mut content = Vec::new();
+        let mut record = self
+            .spare
+            .take(line.time.map_or(&*self.head_time, |time| time.raw()), place);
+        let content = &mut record.content;
         let kind = payload.kind.map_or(&[][..], |kind| kind.raw());
         let held = match kind {
             b"message" => {
                 let role = payload.role.map_or(&[][..], |role| role.raw());
-                push_message(&mut content, payload.content);
+                push_message::<S>(content, payload.content);
                 match role {
                     b"assistant" => HeldKind::Response { has_calls: false },
                     _ => HeldKind::User {
-                        is_meta: role != b"user" || is_injected(payload.content),
+                        is_meta: role != b"user" || is_injected::<S>(payload.content),
                     },
                 }
             }
             // A message of another agent.
             b"agent_message" => {
-                push_message(&mut content, payload.content);
+                push_message::<S>(content, payload.content);
                 HeldKind::User { is_meta: true }
             }
             b"reasoning" => {
-                push_reasoning(&mut content, payload);
+                push_reasoning::<S>(content, payload);
                 HeldKind::Response { has_calls: false }
             }
             b"function_call"
@@ -219,7 +232,7 @@ impl CodexReader {
             | b"web_search_call"
             | b"tool_search_call"
             | b"image_generation_call" => {
-                let calls = push_call(&mut content, payload);
+                let calls = push_call(content, payload);
                 if calls > 1 {
                     self.patches.insert(call_id(payload), calls);
                 }
@@ -227,10 +240,13 @@ impl CodexReader {
             }
             b"function_call_output" | b"custom_tool_call_output" | b"tool_search_output" | b"mcp_tool_call_output" => {
                 let calls = self.patches.remove(&call_id(payload)).unwrap_or(1);
-                push_result(&mut content, payload, calls);
+                push_result::<S>(content, payload, calls);
                 HeldKind::User { is_meta: false }
             }
-            _ => return,
+            _ => {
+                self.spare.put(record);
+                return;
+            }
         };
         let uuid = self.name_record(line.payload_bytes);
         let is_result = payload.call_id.is_some() && matches!(held, HeldKind::User { .. });
@@ -250,19 +266,19 @@ impl CodexReader {
         }
         if is_message && payload.role.is_some_and(|role| role.raw() == b"user") {
             // The same words in two turns are two prompts.
-            self.seed = hash_parts(&[&self.seed.to_le_bytes(), payload.content]);
-            self.user_messages.insert(hash_parts(&[payload.content]), made_id(uuid));
+            self.seed = hash_after(self.seed, payload.content.bytes);
+            self.user_messages
+                .insert(hash_after(0, payload.content.bytes), made_id(uuid));
             self.is_turn_used |= held == HeldKind::User { is_meta: false };
         }
-        self.held.push(HeldRecord {
-            place,
-            time: line.time.map_or_else(Vec::new, |time| time.raw().to_vec()),
-            uuid,
-            content,
-            kind: held,
-        });
-        if !self.is_open {
-            self.write_held(None, None);
+        (record.uuid, record.kind) = (uuid, held);
+        self.held_bytes += record.content.len();
+        self.held.push(record);
+        match self.is_open {
+            false => self.write_held(None, None),
+            // A log without rows: a response is not held forever.
+            true if self.held_bytes > MAX_HELD_BYTES => self.close_response(None, None),
+            true => {}
         }
     }
 
@@ -322,13 +338,11 @@ impl CodexReader {
             window: self.window,
         };
         if !self.is_open {
-            self.held.push(HeldRecord {
-                place,
-                time: line.time.map_or_else(Vec::new, |time| time.raw().to_vec()),
-                uuid,
-                content: Vec::new(),
-                kind: HeldKind::Response { has_calls: false },
-            });
+            let mut record = self
+                .spare
+                .take(line.time.map_or(&*self.head_time, |time| time.raw()), place);
+            (record.uuid, record.kind) = (uuid, HeldKind::Response { has_calls: false });
+            self.held.push(record);
         }
         self.close_response(Some(usage), Some(uuid));
     }
@@ -341,15 +355,15 @@ impl CodexReader {
     /// Writes the held records. The first line of a response is named after the row that closes it: copies of the row alone
     /// are recognized, too.
     fn write_held(&mut self, usage: Option<CallUsage>, row: Option<u128>) {
-        let held = std::mem::take(&mut self.held);
+        let mut held = std::mem::take(&mut self.held);
         let mut row = row;
         let calls = held
             .iter()
             .any(|record| record.kind == HeldKind::Response { has_calls: true });
         let is_response = |record: &&HeldRecord| matches!(record.kind, HeldKind::Response { .. });
         let first = held.iter().find(is_response).map(|record| record.uuid);
-        let message = row.or(first).map(|id| format!("call_{id:032x}")).unwrap_or_default();
-        for record in held {
+        let message = row.or(first).map(made_call_id).unwrap_or_default();
+        for record in &held {
             let uuid = match record.kind {
                 HeldKind::Response { .. } => made_id(row.take().unwrap_or(record.uuid)),
                 HeldKind::User { .. } => made_id(record.uuid),
@@ -386,6 +400,8 @@ impl CodexReader {
             }
             self.last = uuid;
         }
+        held.drain(..).for_each(|record| self.spare.put(record));
+        (self.held, self.held_bytes) = (held, 0);
     }
 
     /// Returns to the record before the last `turns` prompts.
@@ -402,7 +418,7 @@ impl CodexReader {
         let payload = &line.payload;
         let history = items::read_history(payload.history);
         let kept = history.user_messages.iter();
-        let kept = kept.filter_map(|content| self.user_messages.get(&hash_parts(&[content])).cloned());
+        let kept = kept.filter_map(|content| self.user_messages.get(&hash_after(0, content)).cloned());
         let facts = BoundaryFacts {
             is_manual: false,
             // The client's own count is not in the log.
@@ -474,7 +490,7 @@ impl CodexReader {
 
     /// Returns the name of a record with this content.
     fn name_record(&mut self, payload: &[u8]) -> u128 {
-        let content = hash_parts(&[&self.seed.to_le_bytes(), payload]);
+        let content = hash_after(self.seed, payload);
         let seen = self.repeats.entry(content).or_insert(0);
         *seen += 1;
         match *seen {
@@ -492,15 +508,18 @@ impl CodexReader {
         is_complete: bool,
         consumer: &mut C,
     ) {
-        let outcome = climb_ladder(line, &[LINE_START], &mut |piece, _| {
+        let outcome = climb_ladder(line, &[LINE_START], &mut |piece, is_after_torn| {
             let mut accept = |piece: &[u8]| {
                 let mut parser = RawParser::<PortableScanner>::new(piece, 0);
-                let Ok(line) = parse_line(&mut parser) else {
-                    return false;
+                // After a torn line the next object may be nested in it: only an item of its own is bare.
+                let parsed = match self.is_bare && !is_after_torn {
+                    true => parse_bare_line(&mut parser),
+                    false => parse_line(&mut parser),
                 };
+                let Ok(line) = parsed else { return false };
                 let is_record = parser.end_of_line().is_ok() && line.has_payload();
                 if is_record {
-                    self.apply(&line, place, consumer);
+                    self.apply::<PortableScanner, C>(&line, place, consumer);
                 }
                 is_record
             };
@@ -516,6 +535,14 @@ impl CodexReader {
     }
 }
 
+/// Appends bytes as text; what is no UTF-8 becomes U+FFFD.
+fn push_lossy(out: &mut String, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => out.push_str(text),
+        Err(_) => out.push_str(&String::from_utf8_lossy(bytes)),
+    }
+}
+
 /// One block of lines on its way through a reader.
 struct CodexScan<'r, C> {
     reader: &'r mut CodexReader,
@@ -527,18 +554,23 @@ impl<C: CanonicalConsumer> ScanLines for CodexScan<'_, C> {
         let max_line = self.consumer.max_line();
         let before = self.reader.source.lines;
         let mut parser = RawParser::<S>::new(bytes, 0);
-        let mut at = 0;
+        let (mut at, mut faulted) = (0, 0);
         while at < bytes.len() {
+            prefetch_ahead(bytes, at, &mut faulted);
             self.reader.source.lines += 1;
             let place = SourcePlace {
                 line: self.reader.source.lines,
                 offset: offset + at as u64,
             };
             parser.restart(at);
-            let parsed = parse_line(&mut parser).and_then(|line| Ok((line, parser.end_of_line()?)));
+            let parsed = match self.reader.is_bare {
+                true => parse_bare_line(&mut parser),
+                false => parse_line(&mut parser),
+            };
+            let parsed = parsed.and_then(|line| Ok((line, parser.end_of_line()?)));
             let end = match parsed {
                 Ok((line, end)) if end - at <= max_line && line.has_payload() => {
-                    self.reader.apply(&line, place, self.consumer);
+                    self.reader.apply::<S, C>(&line, place, self.consumer);
                     end
                 }
                 _ => {

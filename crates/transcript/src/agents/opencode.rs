@@ -115,7 +115,8 @@ impl OpenCodeReader {
         if self.read_export(&mut parser, &bytes, &mut places, consumer).is_err() {
             let reached = parser.position();
             let place = places.find(reached);
-            let is_cut = bytes[reached..].trim_ascii().is_empty();
+            let error = serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).err();
+            let is_cut = error.is_some_and(|error| error.is_eof());
             let kind = match is_cut {
                 true => LineProblemKind::TornTail,
                 false => LineProblemKind::Malformed,

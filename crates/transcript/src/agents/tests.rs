@@ -302,6 +302,38 @@ fn messages_have_the_lines_they_come_from() {
 }
 
 #[test]
+fn the_first_versions_of_codex_wrote_bare_items() {
+    let log = read(&jsonl(&[
+        json!({"id": "t", "timestamp": "2025-06-05T16:20:24.754Z", "instructions": null}),
+        json!({"record_type": "state"}),
+        json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]}),
+        json!({"type": "function_call", "name": "shell", "call_id": "c", "arguments": "{\"command\":[\"ls\"]}"}),
+        json!({"type": "function_call_output", "call_id": "c", "output": "a.rs"}),
+        json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}]}),
+    ]));
+    assert_eq!((log.agent, log.records.len()), (Agent::Codex, 4));
+    assert!(log.problems.is_empty() && billed(&log).is_empty());
+    assert!(
+        log.records
+            .iter()
+            .all(|record| record.time == log.records[0].time && record.time > 0),
+        "the time of the head"
+    );
+}
+
+#[test]
+fn a_log_of_an_agent_that_is_not_read_is_named() {
+    let message = json!({"role": "model", "parts": [{"text": "done"}]});
+    let log = read(&jsonl(&[
+        json!({"uuid": "u", "parentUuid": null, "sessionId": "s", "type": "assistant", "message": message,
+               "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5}}),
+    ]));
+    assert!(log.records.is_empty());
+    let problems = log.problems.iter().map(|problem| problem.kind);
+    assert_eq!(problems.collect::<Vec<_>>(), [LineProblemKind::OtherAgent]);
+}
+
+#[test]
 fn an_export_of_opencode_is_read_whatever_its_layout() {
     let tool = json!({"type": "tool", "tool": "read", "callID": "c1", "state": {"status": "completed",
         "input": {"filePath": "/w/a.rs"}, "output": "text", "time": {"start": 2, "end": 3}}});

@@ -25,7 +25,8 @@ pub(super) fn push_tool_use(out: &mut Vec<u8>, id: &str, name: &str, input: Map<
     out.extend_from_slice(b",\"name\":");
     push_quoted(out, name);
     out.extend_from_slice(b",\"input\":");
-    out.extend_from_slice(Value::Object(input).to_string().as_bytes());
+    // Writing JSON of text keys into memory cannot fail.
+    let _ = serde_json::to_writer(&mut *out, &input);
     out.push(b'}');
 }
 

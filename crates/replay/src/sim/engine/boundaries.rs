@@ -1,12 +1,13 @@
 //! Boundaries in the replay: recorded ones that the replay reaches, and the bookkeeping that every boundary needs.
 
 use super::Replay;
-use crate::policy::value::{SummaryRange, SummarySize};
+use crate::policy::value::{KeptMessages, SummaryRange, SummarySize};
 use crate::sim::ReplayMode;
 use crate::sim::event::{
     BoundaryDistance, BoundarySize, CacheMiss, CompactionCause, CompactionKind, Event, EventSink, PARTS, RecordCount,
     SimBoundary,
 };
+use crate::sim::keep;
 use crate::sim::notes::keeps_notes;
 use crate::sim::restore::{RestoreInput, RestoredContext, restore_context};
 use crate::sim::trace::{BoundaryTrigger, RecordedBoundary, flag};
@@ -132,12 +133,21 @@ impl<S: EventSink> Replay<'_, S> {
         let before = self.window.total();
         let context = self.context().unwrap_or(before);
         let (floor, end) = (self.window.floor(), self.window.end());
-        let (before_kept, after_kept) = (self.count_records(floor..kept.start), self.count_records(kept.end..end));
+        let all = self.count_records(floor..end);
         // What stays at the very start keeps its place in the prompt cache.
         let keeps_start = kept.start == floor && kept.end < end && !kept.is_empty();
         let parts_before = self.window.parts();
         self.forget_memories(&kept);
         self.window.reset(kept.clone());
+        // Notes keep whole messages whatever a summary would keep.
+        let is_summary = replacement.kind != CompactionKind::SessionMemory;
+        let keeps_prompts = is_summary && self.rules.policy.compact_keep == KeptMessages::Prompts;
+        if keeps_prompts {
+            keep::drop_all_but_prompts(self.trace, &mut self.window, &kept);
+        }
+        let stayed = self.count_records(kept.clone());
+        // Prompts here and there are no range.
+        let kept = if keeps_prompts { end..end } else { kept };
         let kept_parts = self.window.parts();
         self.restore_deleted();
         let prefix = keeps_start.then(|| self.window.total());
@@ -162,8 +172,8 @@ impl<S: EventSink> Replay<'_, S> {
             dropped: std::array::from_fn(|part| parts_before[part].saturating_sub(kept_parts[part])),
             kept_parts,
             summarized: RecordCount {
-                records: before_kept.records + after_kept.records,
-                prompts: before_kept.prompts + after_kept.prompts,
+                records: all.records.saturating_sub(stayed.records),
+                prompts: all.prompts.saturating_sub(stayed.prompts),
             },
             last_item: end.checked_sub(1),
             kept,

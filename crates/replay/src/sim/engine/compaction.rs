@@ -2,7 +2,7 @@
 
 use super::Replay;
 use super::boundaries::Replacement;
-use crate::policy::value::{SummaryRange, SummarySize};
+use crate::policy::value::{KeptMessages, SummaryRange, SummarySize};
 use crate::sim::event::{CompactionCause, CompactionFailure, CompactionKind, Event, EventSink, SideCallPurpose};
 use crate::sim::keep;
 use crate::sim::restore::RestoredContext;
@@ -97,7 +97,8 @@ impl<S: EventSink> Replay<'_, S> {
             return Err(CompactionFailure::Nothing);
         }
         // Items kept after the summarized ones are not sent; items kept before them are.
-        let unsent = match kept.start >= summarized.end {
+        let is_tail = kept.start >= summarized.end && policy.compact_keep != KeptMessages::Prompts;
+        let unsent = match is_tail {
             true => self.window.tokens_in(kept.clone()),
             false => 0,
         };
@@ -153,7 +154,10 @@ impl<S: EventSink> Replay<'_, S> {
             .results
             .deleted_in(kept)
             .map(|item| self.window.placeholder_savings(item));
-        let kept_tokens = self.window.tokens_in(kept.clone()) + undeleted.sum::<u64>();
+        let kept_tokens = match self.rules.policy.compact_keep {
+            KeptMessages::Prompts => keep::prompt_tokens(self.trace, &self.window, kept),
+            _ => self.window.tokens_in(kept.clone()) + undeleted.sum::<u64>(),
+        };
         base + summary + self.wrap_tokens(cause) + restored.tokens() + kept_tokens
     }
 
@@ -193,7 +197,28 @@ impl<S: EventSink> Replay<'_, S> {
         match policy.variant {
             SummaryRange::UpTo if cause == CompactionCause::Manual => (floor..pivot, pivot..end),
             SummaryRange::From if cause == CompactionCause::Manual => (pivot..end, floor..pivot),
-            _ => (floor..end, end..end),
+            _ => self.split_by_budget(floor..end),
+        }
+    }
+
+    /// Returns what a compaction that keeps the newest messages summarizes and keeps.
+    fn split_by_budget(&self, items: Range<u32>) -> (Range<u32>, Range<u32>) {
+        let policy = self.rules.policy;
+        let share = |percent: f64| (self.rules.limits.effective as f64 * percent / 100.0).floor() as u64;
+        let wanted = policy.keep_percent.map_or(policy.keep_most, share);
+        let budget = wanted.max(policy.keep_least).min(policy.keep_most);
+        let end = items.end;
+        match policy.compact_keep {
+            KeptMessages::None => (items, end..end),
+            KeptMessages::Tail => {
+                let start = keep::first_item_within(self.trace, &self.window, budget);
+                (items.start..start, start..end)
+            }
+            // Prompts are summarized, too.
+            KeptMessages::Prompts => {
+                let start = keep::first_prompt_within(self.trace, &self.window, budget);
+                (items, start..end)
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use crate::policy::Policy;
 use crate::prices::Tariff;
 use crate::sim::ReplayInput;
 use crate::sim::event::{CacheMiss, Event, EventSink};
-use crate::sim::limits::WindowLimits;
+use crate::sim::limits::{ModelLimits, WindowLimits};
 use crate::sim::micro::{self, ClearableResults};
 use crate::sim::notes::SimNotes;
 use crate::sim::prompt_cache::PromptCache;
@@ -119,7 +119,7 @@ impl<'r, S: EventSink> Replay<'r, S> {
             // No call has this key, so the first call looks its rules up.
             rules: RulesInForce {
                 policy,
-                limits: WindowLimits::new(policy, "", 0, None),
+                limits: WindowLimits::new(policy, "", 0, ModelLimits::default()),
                 tariff: None,
                 may_clear: false,
                 key: (u16::MAX, u16::MAX, 0),
@@ -184,11 +184,11 @@ impl<'r, S: EventSink> Replay<'r, S> {
         if key == self.rules.key {
             return;
         }
-        let output_limit = self.input.prices[usize::from(call.model)].and_then(|price| price.max_output);
+        let known = ModelLimits::of(self.input.prices[usize::from(call.model)]);
         let policy = self.input.policies[usize::from(call.version)];
         self.rules = RulesInForce {
             policy,
-            limits: WindowLimits::new(policy, self.trace.model(call), window, output_limit),
+            limits: WindowLimits::new(policy, self.trace.model(call), window, known),
             tariff: self.rules.tariffs[usize::from(call.model)].as_ref(),
             may_clear: micro::may_clear(policy),
             key,

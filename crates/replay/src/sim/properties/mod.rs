@@ -8,7 +8,7 @@ use crate::policy::value::TrailEstimate;
 use crate::prices::{PriceTable, tariffs};
 use crate::sim::event::{CompactionCause, CompactionKind, Event, MicroKind, SimBoundary};
 use crate::sim::keep::{drop_oldest, first_kept_item};
-use crate::sim::limits::WindowLimits;
+use crate::sim::limits::{ModelLimits, WindowLimits};
 use crate::sim::micro::{estimate_stretch, estimate_trail};
 use crate::sim::trace::{NONE, Trace, flag};
 use crate::sim::window::{ItemState, Window};
@@ -331,7 +331,7 @@ proptest! {
 
     #[test]
     fn thresholds_rise_with_the_percentage(policy in policy_strategy(), window in 0..2_000_000_u64, one in 0.1..100.0_f64, two in 0.1..100.0_f64) {
-        let at = |percent: Option<f64>| WindowLimits::new(&Policy { percent, ..policy.clone() }, "", window, None);
+        let at = |percent: Option<f64>| WindowLimits::new(&Policy { percent, ..policy.clone() }, "", window, ModelLimits::default());
         let (low, high) = (at(Some(one.min(two))), at(Some(one.max(two))));
         prop_assert!(low.threshold <= high.threshold);
         prop_assert!(high.threshold <= at(None).threshold, "a percentage can only lower it");

@@ -1,12 +1,14 @@
 //! Response items of Codex as content blocks.
 
-use super::line::Payload;
+use super::line::{PartList, Payload, read_parts};
 use crate::agents::canonical::{push_quoted, push_raw, push_text_block, separate};
 use crate::agents::patch::{PatchChange, parse_patch};
 use crate::agents::tool_input::{push_tool_use, usual_input};
 use crate::json::{JsonKind, JsonStr, PullParser, RawParser};
-use crate::skim::{PortableScanner, SlowPath};
+use crate::skim::{PortableScanner, SlowPath, StringScanner};
+use memchr::memmem::Finder;
 use serde_json::{Map, Value};
+use std::sync::LazyLock;
 
 /// Shorter encrypted content stands for content that was masked.
 const SHORTEST_ENCRYPTED: usize = 100;
@@ -27,47 +29,48 @@ const INJECTED_STARTS: [&[u8]; 12] = [
     b"Warning: ",
 ];
 
-/// Visits the texts of a content: a string, or a list of parts. The flag says that a part is no text but an image.
-fn visit_parts<'a>(content: &'a [u8], visit: &mut dyn FnMut(Option<JsonStr<'a>>)) -> Result<(), SlowPath> {
-    if content.is_empty() {
+/// Visits the texts of a content. `None` stands for a part that is no text but an image.
+fn visit_parts<'a, S: StringScanner>(
+    content: PartList<'a>,
+    visit: &mut dyn FnMut(Option<JsonStr<'a>>),
+) -> Result<(), SlowPath> {
+    if content.text.is_some() {
+        visit(content.text);
         return Ok(());
     }
-    let mut parser = RawParser::<PortableScanner>::new(content, 0);
-    match parser.peek()? {
-        JsonKind::String => visit(Some(parser.string()?)),
-        JsonKind::Array => {
-            let mut frame = parser.open_array()?;
-            while parser.next_item(&mut frame)? {
-                if parser.peek()? != JsonKind::Object {
+    if content.bytes.first() != Some(&b'[') {
+        return Ok(());
+    }
+    let mut parser = RawParser::<S>::new(content.bytes, 0);
+    let mut frame = parser.open_array()?;
+    while parser.next_item(&mut frame)? {
+        if parser.peek()? != JsonKind::Object {
+            parser.skip()?;
+            continue;
+        }
+        let (mut text, mut is_image) = (None, false);
+        let mut inner = parser.open_object()?;
+        while let Some(key) = parser.next_key(&mut inner)? {
+            match key {
+                b"text" => text = parser.text()?,
+                b"image_url" | b"file_id" | b"file_data" => {
+                    is_image = true;
                     parser.skip()?;
-                    continue;
                 }
-                let (mut text, mut is_image) = (None, false);
-                let mut inner = parser.open_object()?;
-                while let Some(key) = parser.next_key(&mut inner)? {
-                    match key {
-                        b"text" => text = parser.text()?,
-                        b"image_url" | b"file_id" | b"file_data" => {
-                            is_image = true;
-                            parser.skip()?;
-                        }
-                        _ => parser.skip()?,
-                    }
-                }
-                if text.is_some() || is_image {
-                    visit(text);
-                }
+                _ => parser.skip()?,
             }
         }
-        _ => {}
+        if text.is_some() || is_image {
+            visit(text);
+        }
     }
     Ok(())
 }
 
 /// Returns whether the client wrote a user message.
-pub(super) fn is_injected(content: &[u8]) -> bool {
+pub(super) fn is_injected<S: StringScanner>(content: PartList<'_>) -> bool {
     let mut first = None;
-    let _ = visit_parts(content, &mut |text| {
+    let _ = visit_parts::<S>(content, &mut |text| {
         if first.is_none() {
             first = Some(text.map_or(&[][..], |text| text.raw()).trim_ascii_start());
         }
@@ -77,8 +80,8 @@ pub(super) fn is_injected(content: &[u8]) -> bool {
 }
 
 /// Writes the parts of a message.
-pub(super) fn push_message(out: &mut Vec<u8>, content: &[u8]) {
-    let _ = visit_parts(content, &mut |text| match text {
+pub(super) fn push_message<S: StringScanner>(out: &mut Vec<u8>, content: PartList<'_>) {
+    let _ = visit_parts::<S>(content, &mut |text| match text {
         Some(text) => push_text_block(out, text),
         None => {
             separate(out);
@@ -88,11 +91,11 @@ pub(super) fn push_message(out: &mut Vec<u8>, content: &[u8]) {
 }
 
 /// Writes reasoning: its summaries as text, its encrypted content as signature.
-pub(super) fn push_reasoning(out: &mut Vec<u8>, payload: &Payload<'_>) {
+pub(super) fn push_reasoning<S: StringScanner>(out: &mut Vec<u8>, payload: &Payload<'_>) {
     out.extend_from_slice(b"{\"type\":\"thinking\",\"thinking\":\"");
     let mut is_first = true;
     for part in [payload.summary, payload.content] {
-        let _ = visit_parts(part, &mut |text| {
+        let _ = visit_parts::<S>(part, &mut |text| {
             if !is_first {
                 out.extend_from_slice(b"\\n");
             }
@@ -217,38 +220,39 @@ fn push_patch(out: &mut Vec<u8>, id: &str, name: &str, patch: &str) -> usize {
 }
 
 /// Writes the result of a call that was written as so many calls.
-pub(super) fn push_result(out: &mut Vec<u8>, payload: &Payload<'_>, calls: usize) {
+pub(super) fn push_result<'a, S: StringScanner>(out: &mut Vec<u8>, payload: &Payload<'a>, calls: usize) {
     let id = call_id(payload);
     out.extend_from_slice(b"{\"tool_use_id\":");
     push_quoted(out, &id);
     out.extend_from_slice(b",\"type\":\"tool_result\",\"content\":[");
-    let mut parts = Vec::new();
-    let mut head = Vec::new();
-    let mut take = |text: Option<JsonStr<'_>>| match text {
-        Some(text) => {
-            let raw = text.raw();
-            if head.is_empty() {
-                head.extend_from_slice(&raw[..raw.len().min(RESULT_HEAD)]);
-                head.extend_from_slice(&raw[raw.len().saturating_sub(RESULT_HEAD)..]);
-            }
-            push_text_block(&mut parts, text);
+    let mut ends: [&'a [u8]; 2] = [&[]; 2];
+    let mut is_first = true;
+    let mut take = |text: Option<JsonStr<'a>>| {
+        if !std::mem::take(&mut is_first) {
+            out.push(b',');
         }
-        None => {
-            separate(&mut parts);
-            parts.extend_from_slice(b"{\"type\":\"image\",\"source\":{}}");
+        match text {
+            Some(text) => {
+                if ends[0].is_empty() {
+                    ends = result_ends(text.raw());
+                }
+                out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
+                push_raw(out, text);
+                out.push(b'}');
+            }
+            None => out.extend_from_slice(b"{\"type\":\"image\",\"source\":{}}"),
         }
     };
     // Old versions wrote the result as an object.
-    let is_object = payload.output.first() == Some(&b'{');
+    let is_object = payload.output.bytes.first() == Some(&b'{');
     let content = match is_object {
-        true => object_content(payload.output),
+        true => object_content(payload.output.bytes),
         false => payload.output,
     };
-    let _ = visit_parts(content, &mut take);
-    out.extend_from_slice(&parts);
+    let _ = visit_parts::<S>(content, &mut take);
     out.push(b']');
     let has_failed = payload.status.is_some_and(|status| status.raw() == b"failed");
-    let has_failed = has_failed || is_failure(&head) || is_object && is_failure(payload.output);
+    let has_failed = has_failed || is_failure(ends) || is_object && is_failure([payload.output.bytes, &[]]);
     let end: &[u8] = if has_failed { b",\"is_error\":true}" } else { b"}" };
     out.extend_from_slice(end);
     // The whole text stands in the result of the first.
@@ -263,16 +267,23 @@ pub(super) fn push_result(out: &mut Vec<u8>, payload: &Payload<'_>, calls: usize
 /// Bytes at both ends of a result that may say how the command ended.
 const RESULT_HEAD: usize = 400;
 
-fn object_content(output: &[u8]) -> &[u8] {
+/// Returns both ends of a result; of a short one, all of it.
+fn result_ends(raw: &[u8]) -> [&[u8]; 2] {
+    match raw.len() > 2 * RESULT_HEAD {
+        true => [&raw[..RESULT_HEAD], &raw[raw.len() - RESULT_HEAD..]],
+        false => [raw, &[]],
+    }
+}
+
+fn object_content(output: &[u8]) -> PartList<'_> {
     let mut parser = RawParser::<PortableScanner>::new(output, 0);
-    let mut found: &[u8] = &[];
+    let mut found = PartList::default();
     let mut read = || -> Result<(), SlowPath> {
         let mut frame = parser.open_object()?;
         while let Some(key) = parser.next_key(&mut frame)? {
-            let start = parser.position();
-            parser.skip()?;
-            if matches!(key, b"content" | b"output") {
-                found = parser.bytes_since(start);
+            match key {
+                b"content" | b"output" => found = read_parts(&mut parser)?,
+                _ => parser.skip()?,
             }
         }
         Ok(())
@@ -281,31 +292,35 @@ fn object_content(output: &[u8]) -> &[u8] {
     found
 }
 
-/// Returns whether a result says that its command failed.
-fn is_failure(head: &[u8]) -> bool {
-    let number_after = |mark: &[u8]| {
-        let at = memchr::memmem::find(head, mark)? + mark.len();
-        let rest = head[at..].trim_ascii_start();
-        let digits = rest
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit() || **byte == b'-')
-            .count();
-        std::str::from_utf8(&rest[..digits]).ok()?.parse::<i64>().ok()
-    };
-    let marks: [&[u8]; 5] = [
-        b"Process exited with code ",
-        b"exit_code\\\":",
-        b"exit_code\":",
-        b"Exit code: ",
-        b"exited with code ",
+/// What stands before the exit code of a command.
+static EXIT_MARKS: LazyLock<[Finder<'static>; 5]> = LazyLock::new(|| {
+    let marks = [
+        "Process exited with code ",
+        "exit_code\\\":",
+        "exit_code\":",
+        "Exit code: ",
+        "exited with code ",
     ];
-    marks
-        .iter()
-        .find_map(|mark| number_after(mark))
-        .is_some_and(|code| code != 0)
-        || memchr::memmem::find(head, b"\"success\":false").is_some()
-        || head.starts_with(b"apply_patch verification failed")
-        || head.starts_with(b"Script failed")
+    marks.map(Finder::new)
+});
+
+/// Returns whether the ends of a result say that its command failed.
+fn is_failure(ends: [&[u8]; 2]) -> bool {
+    let number_after = |mark: &Finder<'_>| {
+        ends.into_iter().find_map(|end| {
+            let rest = end[mark.find(end)? + mark.needle().len()..].trim_ascii_start();
+            let is_digit = |byte: &&u8| byte.is_ascii_digit() || **byte == b'-';
+            let digits = rest.iter().take_while(is_digit).count();
+            std::str::from_utf8(&rest[..digits]).ok()?.parse::<i64>().ok()
+        })
+    };
+    let code = EXIT_MARKS.iter().find_map(number_after);
+    code.is_some_and(|code| code != 0)
+        || ends
+            .iter()
+            .any(|end| memchr::memmem::find(end, b"\"success\":false").is_some())
+        || ends[0].starts_with(b"apply_patch verification failed")
+        || ends[0].starts_with(b"Script failed")
 }
 
 /// What replaces the history at a compaction.
@@ -336,8 +351,8 @@ fn read_history_items<'a>(
         let item = super::line::read_payload(parser)?;
         let is_user = item.role.is_some_and(|role| role.raw() == b"user");
         match item.kind.map_or(&[][..], |kind| kind.raw()) {
-            b"message" if is_user => history.user_messages.push(item.content),
-            b"compaction" | b"compaction_summary" => push_reasoning(&mut history.summary, &item),
+            b"message" if is_user => history.user_messages.push(item.content.bytes),
+            b"compaction" | b"compaction_summary" => push_reasoning::<PortableScanner>(&mut history.summary, &item),
             _ => {}
         }
     }

@@ -23,6 +23,7 @@ impl CodexLine<'_> {
 /// The payload of a line: what any of its kinds has.
 #[derive(Default)]
 pub(super) struct Payload<'a> {
+    pub time: Option<JsonStr<'a>>,
     pub kind: Option<JsonStr<'a>>,
     pub role: Option<JsonStr<'a>>,
     pub name: Option<JsonStr<'a>>,
@@ -35,12 +36,12 @@ pub(super) struct Payload<'a> {
     pub input: Option<JsonStr<'a>>,
     /// What a call without arguments does, as it stands in the log.
     pub action: &'a [u8],
-    /// Result of a call, as it stands in the log.
-    pub output: &'a [u8],
-    /// Content of a message, as it stands in the log.
-    pub content: &'a [u8],
-    /// Summaries of reasoning, as they stand in the log.
-    pub summary: &'a [u8],
+    /// Result of a call.
+    pub output: PartList<'a>,
+    /// Content of a message.
+    pub content: PartList<'a>,
+    /// Summaries of reasoning.
+    pub summary: PartList<'a>,
     pub encrypted: Option<JsonStr<'a>>,
     pub message: Option<JsonStr<'a>>,
     /// What replaces the history at a compaction, as it stands in the log.
@@ -59,6 +60,15 @@ pub(super) struct Payload<'a> {
     pub window: Option<u64>,
     pub total_usage: Option<TokenCounts>,
     pub last_usage: Option<TokenCounts>,
+}
+
+/// A content: a string, or a list of parts.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PartList<'a> {
+    /// As it stands in the log.
+    pub bytes: &'a [u8],
+    /// The string, if it is one: it needs no second look.
+    pub text: Option<JsonStr<'a>>,
 }
 
 /// Token counts of a row. Input includes what was cached, output includes reasoning.
@@ -102,7 +112,7 @@ pub(super) fn parse_line<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) ->
     while let Some(key) = parser.next_key(&mut frame)? {
         match key {
             b"timestamp" => line.time = parser.text()?,
-            b"type" => line.kind = parser.text()?.unwrap_or_default(),
+            b"type" => line.kind = read_word(parser)?.unwrap_or_default(),
             b"payload" => {
                 let start = parser.position();
                 line.payload = read_payload(parser)?;
@@ -114,11 +124,52 @@ pub(super) fn parse_line<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) ->
     Ok(line)
 }
 
+/// Reads a line of the first versions: the item itself, or the head of the thread.
+pub(super) fn parse_bare_line<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) -> Result<CodexLine<'a>, SlowPath> {
+    if parser.peek()? != JsonKind::Object {
+        return Err(SlowPath);
+    }
+    let start = parser.position();
+    let payload = read_payload(parser)?;
+    let kind: &[u8] = match (payload.kind, payload.id) {
+        (Some(_), _) => b"response_item",
+        (None, Some(_)) => b"session_meta",
+        // A mark of the state between two items.
+        (None, None) => b"record",
+    };
+    Ok(CodexLine {
+        time: payload.time,
+        kind: JsonStr::plain(kind),
+        payload,
+        payload_bytes: parser.bytes_since(start),
+    })
+}
+
+/// Reads a text that is compared with words as it stands: one with unusual escapes is left to the slow path.
+fn read_word<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) -> Result<Option<JsonStr<'a>>, SlowPath> {
+    let word = parser.text()?;
+    let is_plain = |word: &JsonStr<'_>| memchr::memchr(b'\\', word.raw()).is_none();
+    match word.as_ref().is_none_or(is_plain) {
+        true => Ok(word),
+        false => Err(SlowPath),
+    }
+}
+
 /// Returns the bytes of the next value.
 fn read_span<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) -> Result<&'a [u8], SlowPath> {
     let start = parser.position();
     parser.skip()?;
     Ok(parser.bytes_since(start))
+}
+
+/// Reads a content without looking into its parts.
+pub(super) fn read_parts<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) -> Result<PartList<'a>, SlowPath> {
+    let start = parser.position();
+    let text = parser.text()?;
+    Ok(PartList {
+        bytes: parser.bytes_since(start),
+        text,
+    })
 }
 
 pub(super) fn read_payload<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) -> Result<Payload<'a>, SlowPath> {
@@ -130,8 +181,9 @@ pub(super) fn read_payload<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) 
     let mut frame = parser.open_object()?;
     while let Some(key) = parser.next_key(&mut frame)? {
         match key {
-            b"type" => payload.kind = parser.text()?,
-            b"role" => payload.role = parser.text()?,
+            b"timestamp" => payload.time = parser.text()?,
+            b"type" => payload.kind = read_word(parser)?,
+            b"role" => payload.role = read_word(parser)?,
             b"name" => payload.name = parser.text()?,
             b"call_id" => payload.call_id = parser.text()?,
             b"id" => payload.id = parser.text()?,
@@ -139,9 +191,9 @@ pub(super) fn read_payload<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) 
             b"arguments" => payload.arguments = parser.text()?,
             b"input" => payload.input = parser.text()?,
             b"action" => payload.action = read_span(parser)?,
-            b"output" => payload.output = read_span(parser)?,
-            b"content" => payload.content = read_span(parser)?,
-            b"summary" => payload.summary = read_span(parser)?,
+            b"output" => payload.output = read_parts(parser)?,
+            b"content" => payload.content = read_parts(parser)?,
+            b"summary" => payload.summary = read_parts(parser)?,
             b"encrypted_content" => payload.encrypted = parser.text()?,
             b"message" => payload.message = parser.text()?,
             b"replacement_history" => payload.history = read_span(parser)?,
@@ -191,7 +243,12 @@ fn read_source<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) -> Result<Op
     }
     let mut frame = parser.open_object()?;
     while let Some(key) = parser.next_key(&mut frame)? {
-        if key != b"subagent" || parser.peek()? != JsonKind::Object {
+        if key != b"subagent" {
+            parser.skip()?;
+            continue;
+        }
+        found = None;
+        if parser.peek()? != JsonKind::Object {
             parser.skip()?;
             continue;
         }
@@ -207,6 +264,8 @@ fn read_source<'a, S: StringScanner>(parser: &mut RawParser<'a, S>) -> Result<Op
 }
 
 fn read_info<'a, S: StringScanner>(parser: &mut RawParser<'a, S>, payload: &mut Payload<'a>) -> Result<(), SlowPath> {
+    // Of a key that occurs twice the last value counts.
+    (payload.total_usage, payload.last_usage) = (None, None);
     if parser.peek()? != JsonKind::Object {
         return parser.skip();
     }
