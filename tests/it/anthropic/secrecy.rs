@@ -182,7 +182,7 @@ fn no_secret_said_in_words_is_in_any_request() {
         &more,
     )
     .success();
-    assert!(asked >= 10 && mock.calls() >= asked + 50, "{asked} {}", mock.calls());
+    assert!(asked >= 3 && mock.calls() >= asked + 50, "{asked} {}", mock.calls());
     let mut shown = Vec::new();
     for request in mock.requests() {
         let text = request.text();

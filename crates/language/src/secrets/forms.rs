@@ -179,7 +179,7 @@ fn match_form(bytes: &[u8], is_inside: bool) -> Option<(&'static str, usize)> {
             .take_while(|byte| b".-_/|%".contains(byte))
             .count();
         let body = &rest[..length - trimmed];
-        if is_inside && form.rest != FormRest::Any {
+        if is_inside && !matches!(form.rest, FormRest::Any | FormRest::Solid) {
             return None;
         }
         let fits = match form.rest {
@@ -304,8 +304,11 @@ fn find_bare(text: &str, run: Range<usize>, found: &mut Vec<Secret>) {
     {
         return;
     }
-    if is_bare_secret(whole) && !is_path_of_names(whole) && !ends_as_file(whole) {
+    if is_bare_secret(whole) && !is_path_of_names(whole) && !is_hashed_file(whole) {
         push(found, start..run.end, "high-entropy");
+        return;
+    }
+    if is_hashed_file(whole) {
         return;
     }
     let mut at = start;
@@ -335,18 +338,21 @@ fn is_path_of_names(run: &[u8]) -> bool {
 }
 
 fn has_file_ending(after: &[u8]) -> bool {
-    let length = after
-        .iter()
-        .skip(1)
-        .take_while(|byte| byte.is_ascii_alphanumeric())
-        .count();
-    after.first() == Some(&b'.') && after.get(1).is_some_and(u8::is_ascii_lowercase) && (2..=7).contains(&length)
+    after.first() == Some(&b'.') && after.get(1).is_some_and(u8::is_ascii_lowercase) && after.len() <= 8
 }
 
-/// Returns whether a run ends like the name of a file, whatever the ending: `liblock_api-667559f904d1df8d.rlib`.
-fn ends_as_file(run: &[u8]) -> bool {
-    let ending = run.iter().rev().take_while(|byte| byte.is_ascii_lowercase()).count();
-    (2..=5).contains(&ending) && run[..run.len() - ending].ends_with(b".")
+/// Returns whether a run is the name of a file with a short hash in it: `liblock_api-667559f904d1df8d.rlib`.
+fn is_hashed_file(run: &[u8]) -> bool {
+    const LONGEST_HASH: usize = 20;
+    let Some(dot) = run.iter().rposition(|byte| *byte == b'.') else {
+        return false;
+    };
+    let (name, ending) = (&run[..dot], &run[dot + 1..]);
+    let hash = name.rsplit(|byte| b"_-".contains(byte)).next().unwrap_or_default();
+    (2..=5).contains(&ending.len())
+        && ending.iter().all(u8::is_ascii_lowercase)
+        && hash.len() <= LONGEST_HASH
+        && hash.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// Returns whether a run of small letters and digits is a key: longer than a hash in base 32, and no hexadecimal number.
@@ -389,7 +395,16 @@ fn is_bare_secret(run: &[u8]) -> bool {
             .any(|secret| part.eq_ignore_ascii_case(secret.as_bytes()))
     });
     let is_id = is_id_prefix(prefix) || prefix.starts_with(b"pk");
+    // `file-sk-...`: what stands right before the random part says more, but for the keys of a cache.
+    let last = prefix.rsplit(|byte| b"_-".contains(byte)).next().unwrap_or_default();
+    let is_own_part = last.len() < prefix.len()
+        && ["sk", "key", "secret", "token"]
+            .iter()
+            .any(|part| last.eq_ignore_ascii_case(part.as_bytes()))
+        && !prefix.starts_with(b"cache")
+        && !prefix.starts_with(b"pk");
     match (has_secret_part, is_id) {
+        (true, true) if is_own_part => looks_random(rest) && is_random(rest),
         (true, false) => looks_random(rest) && is_random(rest),
         (_, true) => false,
         _ => {

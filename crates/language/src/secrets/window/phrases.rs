@@ -110,13 +110,10 @@ pub(super) fn find_digit_groups(text: &str, piece: &Piece) -> Option<usize> {
 pub(super) fn find_unspaced_value(text: &str, name: &SecretName, piece: &Piece, reading: &Reading) -> Option<usize> {
     const LONGEST: usize = 6;
     let is_set_off = text[..piece.start].ends_with([' ', '：', ':', '=', '「', '“']);
-    if !name.is_unspaced
-        || !matches!(name.kind, NameKind::Password | NameKind::Phrase)
-        || piece.is_quoted
-        || !(reading.is_direct && reading.is_linked && is_set_off)
-        || !piece.text.chars().all(is_unspaced)
-        || piece.text.chars().count() > LONGEST
-    {
+    let is_password = matches!(name.kind, NameKind::Password | NameKind::Phrase);
+    let is_tied = reading.is_direct && reading.is_linked && is_set_off && !piece.is_quoted;
+    let is_short = piece.text.chars().all(is_unspaced) && piece.text.chars().count() <= LONGEST;
+    if !(name.is_unspaced && is_password && is_tied && is_short) {
         return None;
     }
     let rest = &text[piece.end..];

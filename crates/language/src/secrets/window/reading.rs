@@ -302,8 +302,7 @@ pub(super) fn is_config_line(text: &str, name: &SecretName) -> bool {
     let clause = clause.split([',', ';', ')']).next().unwrap_or_default();
     let count = clause.split_whitespace().count();
     let is_only_word = after.split_whitespace().count() == 1;
-    before.trim().is_empty() && is_only_word
-        || is_only_word && is_set_by_command(before)
+    is_only_word && (before.trim().is_empty() || is_set_by_command(before))
         || count == 1 && name.kind == NameKind::Password && !name.is_identifier && follows_account(before)
 }
 
