@@ -73,7 +73,7 @@ fn a_limit_decides_how_the_run_ends() {
     // A cost that lacks the price of a call is not within a limit.
     let unpriced = check(&fixture, &["--max-cost", "10000"]).ended(1);
     assert!(unpriced.text().contains("max-unpriced"), "{}", unpriced.text());
-    check(&fixture, &["--max-cost", "10000", "--max-unpriced", "11"]).success();
+    check(&fixture, &["--max-cost", "10000", "--max-unpriced", "17"]).success();
     check(&fixture, &["--min-cache-share", "0.99"]).ended(1);
     check(&fixture, &["--min-cache-share", "0.1"]).success();
     // Lost input under --strict wins over an exceeded limit.

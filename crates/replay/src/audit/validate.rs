@@ -372,7 +372,7 @@ impl CaseJudge<'_> {
         if !self.window(call).is_sure() || self.trace.calls[call as usize].is_copied {
             return None;
         }
-        let is_ignored = is_ignored(self.trace, due);
+        let is_ignored = is_ignored(self.trace, due, self.is_usual(call, threshold));
         let version = self.trace.versions[usize::from(self.trace.calls[call as usize].version)];
         let verdict = match is_ignored {
             true => CaseVerdict::Undecidable,
@@ -433,7 +433,10 @@ impl CaseJudge<'_> {
             Some(UndecidableReason::WindowUnknown)
         } else if has_other_threshold {
             Some(UndecidableReason::OtherThreshold)
-        } else if mechanism == Mechanism::Auto && self.is_usual(&case) && is_ignored(self.trace, due) {
+        } else if mechanism == Mechanism::Auto
+            && self.is_usual(boundary.call, threshold)
+            && is_ignored(self.trace, due, true)
+        {
             Some(UndecidableReason::NotInForce)
         } else {
             None
@@ -456,15 +459,13 @@ impl CaseJudge<'_> {
         vec![case]
     }
 
-    /// Returns whether the policy's threshold is the one that the recorded client has by itself. Where another policy is judged, a
+    /// Returns whether a threshold at a call is the one that the recorded client has by itself. Where another policy is judged, a
     /// prediction that comes too early is wrong.
-    fn is_usual(&self, case: &ValidationCase) -> bool {
-        let model = &self.trace.models[usize::from(case.model)];
-        let usual = case
-            .window
-            .tokens
-            .map(|tokens| usual_threshold(case.version, model, tokens));
-        usual == Some(case.threshold)
+    fn is_usual(&self, call: u32, threshold: u64) -> bool {
+        let found = &self.trace.calls[(call as usize).min(self.trace.calls.len() - 1)];
+        let version = self.trace.versions[usize::from(found.version)];
+        let window = self.window(call).tokens;
+        window.is_some_and(|tokens| usual_threshold(version, self.trace.model(found), tokens) == threshold)
     }
 
     /// Returns how many calls later the context would have reached the threshold without the recorded compaction; `None` if
@@ -579,8 +580,9 @@ impl CaseJudge<'_> {
 }
 
 /// Returns whether a run of predictions shows that the threshold was not in force: prompts went on beyond it although it was
-/// passed by recorded usage, of which nothing is an estimate. Once is enough if it was passed by far.
-fn is_ignored(trace: &Trace, due: &[(u32, u64, u64)]) -> bool {
+/// passed by recorded usage, of which nothing is an estimate. Once is enough if it was passed by far. Of a threshold that is not the
+/// client's own, only prompts count that were sent above it more than once.
+fn is_ignored(trace: &Trace, due: &[(u32, u64, u64)], is_usual: bool) -> bool {
     let usage = |call: usize| trace.calls.get(call).and_then(|call| call.usage);
     let (mut sent_above, mut known_above) = (0, 0);
     for &(call, _, threshold) in due {
@@ -596,7 +598,7 @@ fn is_ignored(trace: &Trace, due: &[(u32, u64, u64)]) -> bool {
             _ => 0,
         };
     }
-    sent_above > 1 || known_above > 1
+    sent_above > 1 || (is_usual && known_above > 1)
 }
 
 /// Returns the relative errors at the ends of segments of two calls or more.
