@@ -178,8 +178,10 @@ fn plant_failures(session: &RawSession<'_>, lines: &mut Vec<(ClaimKind, String)>
 
 fn plant_tasks(session: &RawSession<'_>, other: &RawSession<'_>, lines: &mut Vec<(ClaimKind, String)>) {
     let last_list = |session: &RawSession<'_>| {
-        let lists = session.calls.iter().filter(|call| call.tool == "TodoWrite");
-        let items = lists.last().and_then(|call| call.input["todos"].as_array().cloned());
+        let mut lists = session.calls.iter().filter(|call| call.tool == "TodoWrite");
+        let items = lists
+            .next_back()
+            .and_then(|call| call.input["todos"].as_array().cloned());
         items.unwrap_or_default()
     };
     for item in last_list(session).iter().filter(|item| item["status"] == "completed") {

@@ -25,9 +25,22 @@ pub fn is_still_failing(digest: &Digest, failure: &DigestFailure) -> bool {
     let is_recent = failure.step >= recent_step(digest);
     failure.fixed_at.is_none()
         && fails
+        && !runs_in_background(digest, failure)
         && is_recent
         && is_check_command(&failure.what)
         && !is_usage_error(&failure.error)
+}
+
+/// Returns whether the command of a failure was started again later, and the log does not say how that ended.
+fn runs_in_background(digest: &Digest, failure: &DigestFailure) -> bool {
+    let failed = failure
+        .command
+        .and_then(|command| digest.commands[command].intent.as_ref());
+    let is_same = |command: &ShellCommand| {
+        let covers = failed.is_some_and(|failed| command.intent.as_ref().is_some_and(|intent| intent.covers(failed)));
+        command.unfinished > 0 && command.step > failure.step && covers
+    };
+    digest.commands.iter().any(is_same)
 }
 
 /// Returns the step with which the last three turns begin.

@@ -39,11 +39,17 @@ pub fn normalize_command(text: &str) -> String {
         " || true",
         "; echo",
     ] {
-        if let Some(at) = command.find(suffix).filter(|at| *at > 3) {
+        while let Some(at) = command.find(suffix).filter(|at| *at > 3) {
             let is_redirect = suffix.starts_with(" 2>");
-            match is_redirect && command.len() > at + suffix.len() {
-                true => command = command.replacen(suffix, "", 1),
-                false => command.truncate(at),
+            // What another command does after the filter stays.
+            let next = ["; ", " && "]
+                .iter()
+                .filter_map(|sign| command[at + 1..].find(sign))
+                .min();
+            match (is_redirect && command.len() > at + suffix.len(), next) {
+                (true, _) => command = command.replacen(suffix, "", 1),
+                (false, Some(next)) => command.replace_range(at..at + 1 + next, ""),
+                (false, None) => command.truncate(at),
             }
         }
     }
@@ -252,6 +258,10 @@ mod tests {
         assert_eq!(normalize_command("cd /w\ncargo test|head -5"), "cargo test");
         assert_eq!(normalize_command("python3 - <<'E'\nprint(1)\nE"), "python3 - …");
         assert_eq!(normalize_command("cargo build"), "cargo build");
+        assert_eq!(
+            normalize_command("cargo fmt | tail -3\ncargo test 2>&1 | tail -5"),
+            "cargo fmt; cargo test"
+        );
     }
 
     #[test]

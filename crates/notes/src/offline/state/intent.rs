@@ -225,7 +225,11 @@ impl CommandIntent {
 fn holds_target(own: &str, target: &str) -> bool {
     let own = own.trim_end_matches("...").trim_end_matches('/');
     let bare = target.trim_end_matches("...").trim_end_matches('/');
+    // The same file, once by its whole path.
+    let is_end = |long: &str, short: &str| long.starts_with('/') && long.ends_with(&format!("/{short}"));
     own == bare
+        || is_end(own, bare)
+        || is_end(bare, own)
         || bare.strip_prefix(own).is_some_and(|rest| {
             // A folder holds its files; a test file holds its tests (`a.py::test_b`).
             rest.starts_with('/') || rest.starts_with("::")
@@ -520,6 +524,9 @@ mod tests {
             CommandIntent::parse("bun run test")
         );
         assert_ne!(CommandIntent::parse("which bun"), CommandIntent::parse("bun"));
+        let relative = CommandIntent::parse("ruff check src/a.py").expect("a command");
+        let absolute = CommandIntent::parse("ruff check /w/src/a.py").expect("a command");
+        assert!(absolute.covers(&relative) && relative.covers(&absolute));
         let lines = "make build && \\\n  make test";
         assert_eq!(CommandIntent::parse(lines), CommandIntent::parse("make test"));
         let compiles = CommandIntent::parse("go test -tags x -c ./a").expect("a command");
