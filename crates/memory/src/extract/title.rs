@@ -247,7 +247,7 @@ fn plain(line: &str) -> String {
 
 /// Returns whether quotes and brackets are closed.
 fn is_balanced(text: &str) -> bool {
-    text.matches('(').count() == text.matches(')').count() && text.matches('"').count() % 2 == 0
+    text.matches('(').count() == text.matches(')').count() && text.matches('"').count().is_multiple_of(2)
 }
 
 /// Counts words with a topic; two Chinese characters are one.
