@@ -526,10 +526,9 @@ fn print_counts(args: &ExtractArgs, found: &[ProjectExtraction]) {
             notice!("{} dropped because of a secret", format_count(secrets, "statement"));
         }
     } else if waiting > 0 {
-        notice!(
-            "{} less certain: `backcast memory review` with the same arguments shows them",
-            format_count_with_plural(waiting, "candidate is", "candidates are")
-        );
+        let waiting = format_count_with_plural(waiting, "candidate is", "candidates are");
+        let text = format!("{waiting} less certain: `backcast memory review` with the same arguments shows them");
+        notice!("{}", fold_for_terminal(&text));
     }
 }
 

@@ -76,12 +76,19 @@ pub fn form_title(text: &str, rules: &ExtractionRules) -> Option<(String, TitleF
     let heads = ends.filter(|(at, after)| {
         let (head, rest) = (&line[..*at], line[*after..].trim_start());
         let first = rest.split([' ', ',']).next().unwrap_or_default().to_lowercase();
+        // "Only when" at the end wants what was cut off.
+        let last = head.rsplit(' ').next().unwrap_or_default().to_lowercase();
         let limits = LIMITS
             .iter()
             .any(|limit| first == *limit || !limit.is_ascii() && rest.starts_with(limit));
         // The reason may be negative where the rule is not, but a head must not lose the "not" of the whole.
         let is_same = is_negative(head) == is_negative(line);
-        !limits && is_same && fits(head, MAX_TITLE_CHARS) && is_balanced(head) && form_of(head, rules).is_some()
+        !limits
+            && !LIMITS.contains(&last.as_str())
+            && is_same
+            && fits(head, MAX_TITLE_CHARS)
+            && is_balanced(head)
+            && form_of(head, rules).is_some()
     });
     let (at, _) = heads.max()?;
     let head = line[..at].trim_end_matches([',', ';', '，', '；', '-', '–', '—', ' ']);
@@ -240,7 +247,7 @@ fn plain(line: &str) -> String {
 
 /// Returns whether quotes and brackets are closed.
 fn is_balanced(text: &str) -> bool {
-    text.matches('(').count() == text.matches(')').count() && text.matches('"').count() % 2 == 0
+    text.matches('(').count() == text.matches(')').count() && text.matches('"').count().is_multiple_of(2)
 }
 
 /// Counts words with a topic; two Chinese characters are one.
