@@ -81,7 +81,7 @@ impl Schemas {
         let Some(object) = value.as_object() else { return wrong };
         let mut rows = rows.to_vec();
         if let Some(key) = schema["x-key"].as_str() {
-            rows.push((key.to_owned(), object[key].as_str().unwrap_or_default().to_owned()));
+            rows.push((key.to_owned(), object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()));
         }
         for name in schema["required"].as_array().into_iter().flatten() {
             if !object.contains_key(name.as_str().expect("a name")) {
