@@ -216,6 +216,24 @@ fn every_document_fits_its_schema_and_one_figure_is_one_number() {
         assert!(matches!(run.status, Some(0 | 1 | 3)), "{words}: {}", run.stderr);
         compare(words, schemas.figures(words, &run.json()));
     }
+    // The document of a replay has no rows; its lines are checked as such.
+    let mut command = fixture.command(["replay", "--format=jsonl", "--quiet"]);
+    command.arg(corpus()).arg(&more);
+    let mut figures = Vec::new();
+    for line in Run::of(command).success().text().lines() {
+        let mut row = serde_json::from_str::<Map<String, Value>>(line).expect("JSON");
+        row.remove("schema_version");
+        let schema = &schemas.0["rows"]["$defs"]["replay-session"];
+        let wrong = schemas.check(
+            &Value::Object(row),
+            schema,
+            "replay",
+            &[],
+            &mut |value, schema, rows| push_figure(value, schema, rows, &mut figures),
+        );
+        assert!(wrong.is_empty(), "{wrong:?}");
+    }
+    compare("replay -f jsonl", figures);
     // The page holds the same figures.
     let mut command = fixture.command(["report", "--output=page.html", "--quiet"]);
     command.arg(corpus()).arg(&more);
