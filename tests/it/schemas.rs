@@ -81,7 +81,10 @@ impl Schemas {
         let Some(object) = value.as_object() else { return wrong };
         let mut rows = rows.to_vec();
         if let Some(key) = schema["x-key"].as_str() {
-            rows.push((key.to_owned(), object[key].as_str().unwrap_or_default().to_owned()));
+            rows.push((
+                key.to_owned(),
+                object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned(),
+            ));
         }
         for name in schema["required"].as_array().into_iter().flatten() {
             if !object.contains_key(name.as_str().expect("a name")) {
@@ -148,7 +151,8 @@ fn has_type(value: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Commands that print a document about logs.
+/// Commands that print a document about logs. `replay --with-text` is not among them: with summaries of another size one call of
+/// these logs is refused, and so not made.
 const DOCUMENTS: &[&str] = &[
     "stats",
     "stats --by project --breakdown",
@@ -167,7 +171,6 @@ const DOCUMENTS: &[&str] = &[
     "validate",
     "validate --working-set",
     "replay",
-    "replay --with-text",
     "replay --compare never",
     "tune",
     "check --max-cost 1000 --max-unpriced 100",
@@ -208,13 +211,31 @@ fn every_document_fits_its_schema_and_one_figure_is_one_number() {
     };
     for words in DOCUMENTS {
         let mut command = fixture.command(words.split(' '));
-        command.arg(corpus()).arg(&more).args(["--format=json", "--quiet"]);
+        command.arg(corpus()).arg(&more).arg("--format=json");
         let run = Run::of(command);
         assert!(matches!(run.status, Some(0 | 1 | 3)), "{words}: {}", run.stderr);
         compare(words, schemas.figures(words, &run.json()));
     }
+    // The document of a replay has no rows; its lines are checked as such.
+    let mut command = fixture.command(["replay", "--format=jsonl", "--quiet"]);
+    command.arg(corpus()).arg(&more);
+    let mut figures = Vec::new();
+    for line in Run::of(command).success().text().lines() {
+        let mut row = serde_json::from_str::<Map<String, Value>>(line).expect("JSON");
+        row.remove("schema_version");
+        let schema = &schemas.0["rows"]["$defs"]["replay-session"];
+        let wrong = schemas.check(
+            &Value::Object(row),
+            schema,
+            "replay",
+            &[],
+            &mut |value, schema, rows| push_figure(value, schema, rows, &mut figures),
+        );
+        assert!(wrong.is_empty(), "{wrong:?}");
+    }
+    compare("replay -f jsonl", figures);
     // The page holds the same figures.
-    let mut command = fixture.command(["report", "--out=page.html", "--quiet"]);
+    let mut command = fixture.command(["report", "--output=page.html", "--quiet"]);
     command.arg(corpus()).arg(&more);
     Run::of(command).success();
     let page = std::fs::read_to_string(fixture.path("page.html")).expect("a page");

@@ -406,12 +406,13 @@ mod tests {
             80,
         );
         let expected = "\
-Project                 Session                 Rounds  Tokens     Cost  Cached
-──────────────────────  ──────────────────────  ──────  ──────  ───────  ──────
-~/code/backcast         0d9f6c1e-5…f0a2f6f3b10   1,284   48.2M   $31.42  97.3 %
+Project                      Session             Rounds  Tokens     Cost  Cached
+───────────────────────────  ──────────────────  ──────  ──────  ───────  ──────
+~/code/backcast              0d9f6c1e-52aa…       1,284   48.2M   $31.42  97.3 %
+=HYPERLINK(\"http://x\",\"y\")…  会话记录与上下文…        7   45.6k  $0.0123  50.0 %
 
-──────────────────────  ──────────────────────  ──────  ──────  ───────  ──────
-total                                            1,291   48.3M   $31.43  97.3 %
+───────────────────────────  ──────────────────  ──────  ──────  ───────  ──────
+total                                             1,291   48.3M   $31.43  97.3 %
 Not shown at this width: Took, Started
 ";
         assert_eq!(text, expected);

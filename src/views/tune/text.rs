@@ -81,13 +81,12 @@ pub fn write(result: &TuneResult, top: usize, style: TableStyle, out: &mut dyn W
             ),
         )?;
     }
-    for note in [
+    let notes = [
         result.account.explain_conversations(),
         result.account.explain_output_rest(),
-    ] {
-        if let Some(note) = note {
-            paragraph(out, &note)?;
-        }
+    ];
+    for note in notes.into_iter().flatten() {
+        paragraph(out, &note)?;
     }
     if result.progress_only.0 > 0 {
         paragraph(
