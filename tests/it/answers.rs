@@ -20,7 +20,7 @@ const ANSWERS: &[(&[&str], &str)] = &[
         "All 2 limits hold.",
     ),
     (&["notes", "--out", "notes"], "notes has notes of "),
-    (&["memory", "extract", "--dry-run"], "4 things found "),
+    (&["memory", "extract", "--dry-run"], "7 things found "),
 ];
 
 #[test]

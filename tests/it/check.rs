@@ -210,7 +210,7 @@ fn validate_writes_junit_and_github_formats() {
     };
     let junit = of(&["-f", "junit"]);
     assert!(
-        junit.text().contains("failures=\"0\" errors=\"0\" skipped=\"5\""),
+        junit.text().contains("failures=\"0\" errors=\"0\" skipped=\"7\""),
         "{}",
         junit.text()
     );

@@ -232,7 +232,9 @@ fn list_shows_every_memory() {
     with_memories(&fixture);
     let listed = fixture.run(["memory", "list", "--dir", "memory"]).success();
     assert!(
-        listed.text().contains("      deploys.md (today, said 0x)"),
+        listed
+            .text()
+            .contains("  today   0x  Deploy day\n              deploys.md\n"),
         "{}",
         listed.text()
     );

@@ -316,15 +316,7 @@ fn a_directory_takes_one_project() {
 fn candidates_are_reviewed_and_runs_without_an_act_change_nothing() {
     let fixture = Fixture::new();
     write_projects(&fixture);
-    let base = [
-        "logs",
-        "--dir",
-        "memory",
-        "--project",
-        "api",
-        "--min-confidence",
-        "0.99",
-    ];
+    let base = ["logs", "--dir", "memory", "--project", "api", "--min-confidence", "1"];
     let run = |verb: &[&str], more: &[&str]| fixture.run([verb, &base, more].concat()).success();
     run(&["memory", "review"], &["--review-file", "review.md"]);
     let text = std::fs::read_to_string(fixture.path("review.md")).expect("a file");

@@ -38,10 +38,11 @@ fn the_document_has_every_field_and_counts_its_cases() {
     assert!(document["calls"].as_u64() > Some(100));
     assert!(document["by_version"].as_array().is_some_and(|list| !list.is_empty()));
     let cases = document["cases"].as_array().unwrap();
+    // Codex records no tokens before a compaction.
     let recorded = |mechanism: &str| {
-        let of = cases
-            .iter()
-            .filter(|case| case["mechanism"] == mechanism && !case["recorded_tokens"].is_null());
+        let of = cases.iter().filter(|case| {
+            case["mechanism"] == mechanism && (!case["recorded_tokens"].is_null() || case["verdict"] == "within-margin")
+        });
         of.count() as u64
     };
     assert_eq!(document["auto"]["recorded"], recorded("auto"));

@@ -146,9 +146,16 @@ fn is_order(line: &str) -> bool {
     let mut words = low
         .split([' ', ',', '/', '、'])
         .map(|word| word.trim_end_matches([':', '.']))
-        .skip_while(|word| ORDER_LEADS.contains(word));
+        .peekable();
+    let mut is_always = false;
+    while let Some(lead) = words.next_if(|word| ORDER_LEADS.contains(word)) {
+        is_always |= lead == "always";
+    }
     let verb = words.next().unwrap_or_default();
-    VERBS.get_or_init(|| order_verbs().collect()).contains(verb) && words.next().is_some()
+    let is_verb = VERBS.get_or_init(|| order_verbs().collect()).contains(verb)
+        // After "always" at the start any word but a function word is a verb.
+        || is_always && verb.bytes().all(|byte| byte.is_ascii_lowercase()) && !is_stop_word(verb);
+    is_verb && words.next().is_some()
 }
 
 /// Returns a statement without words that say nothing, and a request as the order that it is.

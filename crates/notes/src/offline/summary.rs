@@ -207,11 +207,14 @@ fn add_files(collector: &mut SummaryCollector<'_>) {
     }
     let mut order = lines::files_by_importance(digest);
     order.reverse();
-    let changed = order.iter().filter(|at| digest.files[**at].changes > 0).count();
+    let mut unchanged = 0;
     for (rank, at) in order.into_iter().take(24).enumerate() {
         let file = &digest.files[at];
         let weight = match file.changes {
-            0 => 6.0 - (rank - changed) as f64 * 0.2,
+            0 => {
+                unchanged += 1;
+                6.2 - f64::from(unchanged) * 0.2
+            }
             _ => 9.5 - rank as f64 * 0.15,
         };
         collector.add(2, weight, lines::file_line(digest, file));

@@ -319,7 +319,7 @@ fn opencode_prune(folder: &mut CaseFolder) -> io::Result<()> {
     child.truth.subagents += 1;
     save_export(folder, child)?;
     save_export(folder, export)?;
-    let verdict = "{\"mechanism\":\"micro\",\"verdict\":\"undecidable\",\"reason\":\"not-modelled\"}\n";
+    let verdict = "{\"mechanism\":\"micro\",\"verdict\":\"undecidable\",\"reason\":\"not-modeled\"}\n";
     folder.write("cases.ndjson", verdict.as_bytes())
 }
 
