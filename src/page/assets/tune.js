@@ -188,8 +188,8 @@ function choiceSection(tune, id) {
     h("p", { class: isSet ? "verdict good" : "verdict" }, tune.sentence),
     figures([
       ["On all sessions", say.share(choice.saved_on_all_sessions.share), "of cost and misses saved, " + told(choice.saved_on_all_sessions).replace(/^[^[]*/, "")],
-      ["On sessions that had no say", say.share(choice.saved_on_held_out_sessions.share), told(choice.saved_on_held_out_sessions).replace(/^[^[]*/, "") + " (95 %)"],
-      ["If sessions get longer", say.share(choice.saved_if_sessions_get_longer), "as in published runs"],
+      ["On held-out sessions", say.share(choice.saved_on_held_out_sessions.share), told(choice.saved_on_held_out_sessions).replace(/^[^[]*/, "") + " (95 %)"],
+      ["If sessions get longer", say.share(choice.saved_if_sessions_get_longer), "of cost, as in published runs"],
       ["Folds that agree", choice.folds_that_agree + " of " + choice.folds],
     ]),
     intervalPlot(choice),

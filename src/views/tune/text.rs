@@ -19,7 +19,7 @@ const LEGEND: Legend<'_> = &[
     ("Policy", "the threshold at which it compacts, or its settings"),
     (
         "Saved",
-        "of cost alone; the verdict counts misses, too, and sessions that had no say",
+        "of cost alone; the verdict also counts misses, on held-out sessions",
     ),
     ("Miss %", "edits of lines that were gone, per 100 calls"),
     ("$/miss", "saved for each additional miss"),
