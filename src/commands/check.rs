@@ -12,10 +12,11 @@ use crate::run::{LogNeeds, LogSource, Run, SessionView, UsageConsumer, summarize
 use crate::usage::account::UsageAccount;
 use crate::usage::budget;
 use crate::usage::budget::{BoundaryFacts, BudgetFacts, LIMITS, LimitLocation, LimitRow, RequiredData, SessionFacts};
+use crate::usage::period::GroupBy;
 use crate::usage::selection::Selection;
 use crate::usage::summary::UsageSummary;
 use crate::usage::tally;
-use crate::usage::tally::{GroupBy, group_calls};
+use crate::usage::tally::group_calls;
 use crate::views::check::CheckView;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;

@@ -3,7 +3,7 @@
 use crate::cli::Cli;
 use crate::commands::reduce::{REDUCED_COMMANDS, TextNeed};
 use crate::usage::budget;
-use crate::usage::tally::GroupBy;
+use crate::usage::period::GroupBy;
 use crate::views::stats::{breakdown_columns, usage_columns};
 use crate::views::{audit, check, compare, notes, replay, stats, tune, validate};
 use ::replay::policy::{KEYS, Policy, presets};

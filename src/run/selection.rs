@@ -3,9 +3,9 @@
 //! Nothing here asks the clock. Relative times count from `--now`, or from the newest record of the logs, so that the same logs
 //! give the same answer on any day.
 
+use crate::usage::period::{day_of, start_of_last_days};
 use crate::usage::selection::Selection;
 use crate::usage::session::TimeRange;
-use crate::usage::tally::{day_of, start_of_last_days};
 use anyhow::{Result, bail};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;

@@ -1,8 +1,9 @@
 //! Usage in the smallest groups that a reader of the page can choose from: the calls of a session on one day with one model.
 //! Every grouping by time, project or model is a sum of these.
 
+use crate::usage::period::day_of;
 use crate::usage::summary::UsageSummary;
-use crate::usage::tally::{UsageSums, day_of};
+use crate::usage::tally::UsageSums;
 use jiff::tz::TimeZone;
 use replay::prices::{PriceBook, PriceTable};
 use std::collections::BTreeMap;

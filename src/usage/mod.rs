@@ -4,6 +4,7 @@ pub mod account;
 pub mod budget;
 pub mod cells;
 pub mod models;
+pub mod period;
 pub mod quality;
 pub mod selection;
 pub mod session;

@@ -1,6 +1,6 @@
 //! `backcast doctor`: the JSON document, and the table for people.
 
-use crate::usage::tally::day_of;
+use crate::usage::period::day_of;
 use jiff::tz::TimeZone;
 use replay::policy::presets::ClientVersion;
 use replay::windows::WindowConfidence;

@@ -1,10 +1,11 @@
 //! `backcast overview`: rows, the JSON document, and text for people.
 
 use crate::usage::account::UsageAccount;
+use crate::usage::period;
+use crate::usage::period::{GroupBy, start_of_last_days};
 use crate::usage::session::SessionReport;
 use crate::usage::summary::UsageSummary;
-use crate::usage::tally;
-use crate::usage::tally::{GroupBy, UsageRow, UsageSums, group_calls, start_of_last_days, window_series};
+use crate::usage::tally::{UsageRow, UsageSums, group_calls, window_series};
 use crate::views::{folder_name, problems_json, short_id};
 use jiff::tz::TimeZone;
 use replay::prices::{PriceTable, micro_usd};
@@ -253,7 +254,7 @@ impl<'a> OverviewView<'a> {
         let times = || self.active_sessions().filter_map(|session| session.times);
         let first = times().map(|times| times.0).min();
         let last = times().map(|times| times.1).max();
-        let day = |time: Option<Time>| Some(tally::day_of(time?, self.zone));
+        let day = |time: Option<Time>| Some(period::day_of(time?, self.zone));
         match (day(first), day(last)) {
             (Some(first), Some(last)) => format!(", {first} to {last}"),
             _ => String::new(),
@@ -440,7 +441,7 @@ fn usage_periods(by_day: &[UsageRow], newest: Option<Time>, zone: &TimeZone) -> 
     let period = |(name, days): (&str, Option<u32>)| {
         let first = days
             .and_then(|days| start_of_last_days(newest?, days, zone))
-            .map(|time| tally::day_of(time, zone));
+            .map(|time| period::day_of(time, zone));
         // Names of days sort by date. Calls without a day are only in the last period.
         let rows = by_day.iter().filter(|row| match (&first, days) {
             (_, None) => true,
@@ -463,7 +464,7 @@ fn usage_periods(by_day: &[UsageRow], newest: Option<Time>, zone: &TimeZone) -> 
 fn daily_costs(by_day: &[UsageRow], newest: Option<Time>, zone: &TimeZone) -> Vec<(String, u64)> {
     let Some(newest) = newest else { return Vec::new() };
     let day = |back: u32| {
-        let name = tally::day_of(start_of_last_days(newest, back, zone)?, zone);
+        let name = period::day_of(start_of_last_days(newest, back, zone)?, zone);
         let row = by_day.iter().find(|row| row.key == name);
         let cost = row.map_or(0, |row| micro_usd(row.sums.cost));
         Some((name, u64::try_from(cost).unwrap_or(0)))

@@ -2,7 +2,8 @@
 
 use crate::cli::{InputArgs, parse_share};
 use crate::commands::memory::consolidate::print_changes;
-use crate::commands::memory::extract::{EXTRACT_FILTER, candidate_paragraph, extract_projects, read_rules, says_title};
+use crate::commands::memory::extract::printed::{candidate_paragraph, says_title};
+use crate::commands::memory::extract::{EXTRACT_FILTER, extract_projects, read_rules};
 use crate::commands::memory::projects::{ProjectArgs, split_by_project, target_dirs};
 use crate::commands::memory::stored::directory_name;
 use crate::commands::memory::{DirArgs, now};

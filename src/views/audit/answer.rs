@@ -1,7 +1,7 @@
 //! The first sentences of `backcast audit`: whether the user's setting is in effect, and where sessions compact.
 
 use super::{AuditView, CheckedSession};
-use crate::usage::tally::day_of;
+use crate::usage::period::day_of;
 use crate::views::short_id;
 use replay::audit::thresholds::SettingEffect;
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Rows of `backcast audit` and their columns.
 
-use crate::usage::tally::day_of;
+use crate::usage::period::day_of;
 use crate::views::{name_version, short_id};
 use jiff::tz::TimeZone;
 use replay::audit::boundaries::{AuditBoundary, BoundaryKind, BoundaryRemark};

@@ -1,7 +1,8 @@
 //! Rows of `backcast stats` that are not in [`crate::usage`], and the columns of all of them.
 
+use crate::usage::period::GroupBy;
 use crate::usage::quality::QualityRow;
-use crate::usage::tally::{GroupBy, UsageRow, WindowFacts};
+use crate::usage::tally::{UsageRow, WindowFacts};
 use crate::views::{folder_name, short_id};
 use replay::prices::micro_usd;
 use replay::tokens::ledger::{Amount, CATEGORIES, Category, TokenLedger};

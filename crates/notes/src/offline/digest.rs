@@ -5,6 +5,7 @@
 //! `calls` reads tool calls, `failures` pairs failures with what fixed them.
 
 mod calls;
+mod cues;
 pub mod facts;
 mod failures;
 
@@ -25,9 +26,10 @@ use crate::offline::state::ledger::RepositoryLedger;
 use crate::offline::state::refusals::RefusalList;
 use crate::offline::user_text::{UserText, classify_user_text};
 use calls::PendingCall;
+use cues::{is_correction, is_general, objects, takes_back};
 use language::clean::strip_control_codes;
+use language::markup;
 use language::sentences::split_prose;
-use language::{corrections, markup};
 use memory::extract::extract;
 use memory::kinds::MemoryKind;
 use memory::rules::ExtractionRules;
@@ -394,95 +396,6 @@ impl Digest {
         wanted.truncate(most);
         wanted
     }
-}
-
-/// Returns whether a message of the user corrects the model. A prompt that a program wrote does not.
-fn is_correction(text: &str) -> bool {
-    let rules = ExtractionRules::built_in();
-    !rules.is_machine_written(text) && corrections::is_correction(&rules.split_sentences(text))
-}
-
-/// Returns whether a text objects to something: after an interruption, anything else is the next task or its continuation.
-fn objects(text: &str) -> bool {
-    const OBJECTIONS: [&str; 18] = [
-        "no",
-        "not",
-        "don't",
-        "dont",
-        "doesn't",
-        "stop",
-        "wait",
-        "why",
-        "wrong",
-        "instead",
-        "actually",
-        "should",
-        "shouldn't",
-        "never",
-        "rather",
-        "only",
-        "revert",
-        "undo",
-    ];
-    let low = text.to_lowercase().replace('\u{2019}', "'");
-    let mut words = low
-        .split(|sign: char| !(sign.is_alphanumeric() || sign == '\''))
-        .take(40);
-    text.len() < 600 && words.any(|word| OBJECTIONS.contains(&word))
-}
-
-/// Returns whether what the user wants holds beyond the task at hand: it says always, never, or what to avoid.
-fn is_general(rule: &str) -> bool {
-    const CUES: [&str; 22] = [
-        "always",
-        "never",
-        "don't",
-        "do not",
-        "prefer",
-        "every time",
-        "each time",
-        "whenever you",
-        "from now on",
-        "in general",
-        "make sure",
-        "remember",
-        "avoid",
-        "only ever",
-        "must",
-        "stop ",
-        "以后",
-        "不要",
-        "总是",
-        "必须",
-        "永远",
-        "别",
-    ];
-    let low = rule.to_lowercase().replace('\u{2019}', "'");
-    // What stands before the colon says when the rule applies.
-    let rule = low.split_once(": ").map_or(low.as_str(), |(_, rule)| rule);
-    CUES.iter().any(|cue| rule.contains(cue))
-}
-
-/// Returns whether a sentence of the model takes back what it said before.
-fn takes_back(sentence: &str) -> bool {
-    const CUES: [&str; 14] = [
-        "i was wrong",
-        "i made a mistake",
-        "my mistake",
-        "my earlier",
-        "my previous",
-        "i misread",
-        "i misunderstood",
-        "i stand corrected",
-        "correction:",
-        "that was incorrect",
-        "i need to correct",
-        "i need to walk back",
-        "correct myself",
-        "我之前",
-    ];
-    let low = sentence.to_lowercase();
-    CUES.iter().any(|cue| low.contains(cue))
 }
 
 fn decay(steps: usize) -> f64 {

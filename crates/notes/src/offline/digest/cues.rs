@@ -1,0 +1,93 @@
+//! Words by which a digest sees that people correct, object or set a rule, and that the model takes something back.
+
+use language::corrections;
+use memory::rules::ExtractionRules;
+
+/// Returns whether a message of the user corrects the model. A prompt that a program wrote does not.
+pub(super) fn is_correction(text: &str) -> bool {
+    let rules = ExtractionRules::built_in();
+    !rules.is_machine_written(text) && corrections::is_correction(&rules.split_sentences(text))
+}
+
+/// Returns whether a text objects to something: after an interruption, anything else is the next task or its continuation.
+pub(super) fn objects(text: &str) -> bool {
+    const OBJECTIONS: [&str; 18] = [
+        "no",
+        "not",
+        "don't",
+        "dont",
+        "doesn't",
+        "stop",
+        "wait",
+        "why",
+        "wrong",
+        "instead",
+        "actually",
+        "should",
+        "shouldn't",
+        "never",
+        "rather",
+        "only",
+        "revert",
+        "undo",
+    ];
+    let low = text.to_lowercase().replace('\u{2019}', "'");
+    let mut words = low
+        .split(|sign: char| !(sign.is_alphanumeric() || sign == '\''))
+        .take(40);
+    text.len() < 600 && words.any(|word| OBJECTIONS.contains(&word))
+}
+
+/// Returns whether what the user wants holds beyond the task at hand: it says always, never, or what to avoid.
+pub(super) fn is_general(rule: &str) -> bool {
+    const CUES: [&str; 22] = [
+        "always",
+        "never",
+        "don't",
+        "do not",
+        "prefer",
+        "every time",
+        "each time",
+        "whenever you",
+        "from now on",
+        "in general",
+        "make sure",
+        "remember",
+        "avoid",
+        "only ever",
+        "must",
+        "stop ",
+        "以后",
+        "不要",
+        "总是",
+        "必须",
+        "永远",
+        "别",
+    ];
+    let low = rule.to_lowercase().replace('\u{2019}', "'");
+    // What stands before the colon says when the rule applies.
+    let rule = low.split_once(": ").map_or(low.as_str(), |(_, rule)| rule);
+    CUES.iter().any(|cue| rule.contains(cue))
+}
+
+/// Returns whether a sentence of the model takes back what it said before.
+pub(super) fn takes_back(sentence: &str) -> bool {
+    const CUES: [&str; 14] = [
+        "i was wrong",
+        "i made a mistake",
+        "my mistake",
+        "my earlier",
+        "my previous",
+        "i misread",
+        "i misunderstood",
+        "i stand corrected",
+        "correction:",
+        "that was incorrect",
+        "i need to correct",
+        "i need to walk back",
+        "correct myself",
+        "我之前",
+    ];
+    let low = sentence.to_lowercase();
+    CUES.iter().any(|cue| low.contains(cue))
+}
