@@ -19,7 +19,7 @@ pub struct BilledCall {
     pub window: u64,
     /// When the first line was written.
     pub time: Time,
-    /// Number of the model in [`SessionReport::names`].
+    /// Number of the model in [`SessionReport::names`](super::SessionReport::names).
     pub model: u32,
     /// Number of the git branch.
     pub branch: u32,
