@@ -212,7 +212,10 @@ fn build_other(folder: &Path) -> PathBuf {
     let mut source = fs::read_to_string(&changed).expect("a source");
     source.push_str("\n// Another build.\n");
     fs::write(&changed, source).expect("written");
-    // What does not depend on the sources is taken from the build of this test.
+    // What does not depend on the sources is taken from the build of this test. Cargo puts the other program in place of the
+    // tested one, which is put back.
+    let tested = folder.join("backcast-cluster-tested");
+    fs::copy(PROGRAM, &tested).expect("copied");
     let target = Path::new(PROGRAM).ancestors().nth(2).expect("a target folder");
     let built = Command::new(env!("CARGO"))
         .current_dir(&sources)
@@ -229,7 +232,9 @@ fn build_other(folder: &Path) -> PathBuf {
         .expect("cargo starts");
     assert!(built.status.success(), "{}", text(&built.stderr));
     let other = folder.join("backcast-cluster-other");
-    fs::copy(target.join("debug/backcast-cluster"), &other).expect("copied");
+    fs::copy(PROGRAM, &other).expect("copied");
+    fs::remove_file(PROGRAM).expect("removed");
+    fs::copy(&tested, PROGRAM).expect("put back");
     other
 }
 
