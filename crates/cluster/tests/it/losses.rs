@@ -197,7 +197,8 @@ fn a_scheduler_that_comes_back_at_once_is_only_a_delay() {
     );
 }
 
-/// Builds the program from other sources: one file has one more line.
+/// Builds the program from other sources: one file has one more line, and the version is another, so that Cargo keeps the results
+/// of the two builds apart.
 fn build_other(folder: &Path) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let sources = folder.join("other-sources");
@@ -212,6 +213,15 @@ fn build_other(folder: &Path) -> PathBuf {
     let mut source = fs::read_to_string(&changed).expect("a source");
     source.push_str("\n// Another build.\n");
     fs::write(&changed, source).expect("written");
+    let manifest = fs::read_to_string(sources.join("Cargo.toml")).expect("a manifest");
+    let version = env!("CARGO_PKG_VERSION");
+    let (minor, _) = version.rsplit_once('.').expect("three numbers");
+    let manifest = manifest.replacen(
+        &format!("\nversion = \"{version}\""),
+        &format!("\nversion = \"{minor}.999\""),
+        1,
+    );
+    fs::write(sources.join("Cargo.toml"), manifest).expect("written");
     // What does not depend on the sources is taken from the build of this test. Cargo puts the other program in place of the
     // tested one, which is put back.
     let tested = folder.join("backcast-cluster-tested");
