@@ -77,7 +77,14 @@ pub const STRUCTURES: &[Structure] = &[
         name: "rule sentences in one message",
         size: 128,
         write: rule_sentences,
-        args: &["memory", "extract", "log.jsonl", "--format=jsonl", "--quiet"],
+        args: &[
+            "memory",
+            "extract",
+            "log.jsonl",
+            "--dry-run",
+            "--format=jsonl",
+            "--quiet",
+        ],
     },
     Structure {
         name: "distinct memories, written",
