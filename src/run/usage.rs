@@ -149,7 +149,7 @@ impl Run {
         });
         let summary = known.unwrap_or_else(|| {
             let usage = UsageConsumer::new(self, RatioTable::built_in(), false, cache);
-            // Whoever asks has a pass of its own over the sessions, which names those that fail.
+            // The caller has a pass of its own over the sessions, which names those that fail.
             let (sessions, _) = usage.report_all();
             usage.finish(sessions, Vec::new())
         });

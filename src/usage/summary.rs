@@ -242,7 +242,7 @@ fn dedupe_calls(mut sessions: Vec<Vec<BilledCall>>) -> (Vec<Vec<BilledCall>>, Nu
 }
 
 /// Merges what several sessions tell of a call into the telling that counts, and finds the others: session, and place in it,
-/// in their order. Adds each telling as it is to `retold`.
+/// in their order. Adds each repeated record unchanged to `retold`.
 fn find_duplicate_calls(sessions: &mut [Vec<BilledCall>], retold: &mut NumberedCalls) -> Vec<(u32, u32)> {
     let total = sessions.iter().map(Vec::len).sum();
     let mut index = CallIndex::with_capacity(total);

@@ -175,7 +175,7 @@ mod tests {
                 })
                 .expect("joined");
             assert!(local == joined, "the same bytes, texts: {texts}");
-            assert!(!wanted.is_empty(), "the bundled logs have problems");
+            assert!(wanted.len() >= 10, "the bundled logs have problems");
             wanted.sort();
             problems.sort();
             assert_eq!(wanted, problems);

@@ -159,7 +159,7 @@ pub fn split_into_stretches(threaded: &ThreadedSession, share: usize) -> Vec<Cha
     stretches
 }
 
-/// What a stretch comes to.
+/// The sums of a stretch.
 pub struct SizedStretch {
     /// Number of its chain.
     chain: usize,

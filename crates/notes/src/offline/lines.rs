@@ -188,7 +188,7 @@ pub fn failure_line(digest: &Digest, failure: &DigestFailure) -> String {
     line
 }
 
-/// Returns the files that were changed after a failure, so that nobody knows whether it is still there; oldest first.
+/// Returns the files that were changed after a failure, so that it is unknown whether it is still there; oldest first.
 pub fn changed_since<'d>(digest: &'d Digest, failure: &DigestFailure) -> Vec<&'d str> {
     let is_later = |file: &&TouchedFile| file.changes > 0 && file.step > failure.step;
     let mut files = digest.files.iter().filter(is_later).collect::<Vec<_>>();

@@ -275,7 +275,7 @@ impl CodexThread {
         format!("sessions/{day}/rollout-{second}-{}.jsonl", self.id)
     }
 
-    /// Writes the lines. Heads are never damaged: without them a log belongs to nobody.
+    /// Writes the lines. Heads are never damaged: without them a log belongs to no session.
     pub fn write<W: Write>(mut self, mut sink: LineSink<W>) -> io::Result<(W, Truth)> {
         let mut truth = std::mem::take(&mut self.truth);
         for (at, row) in self.rows.iter().enumerate() {

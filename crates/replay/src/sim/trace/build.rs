@@ -78,7 +78,7 @@ fn boundary_trigger(session: &Session<'_>, node: Node) -> BoundaryTrigger {
 }
 
 /// Calls `found` with the recorded boundaries among the input records of a call, and what caused each. A trace has the same
-/// boundaries, so whoever counts them counts alike.
+/// boundaries, so that every command counts them alike.
 pub fn find_boundaries(session: &Session<'_>, inputs: &[Node], mut found: impl FnMut(Node, BoundaryTrigger)) {
     let mut is_after_compaction = false;
     for &node in inputs {
