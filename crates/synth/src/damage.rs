@@ -118,6 +118,15 @@ impl<W: Write> LineSink<W> {
         self.end_line(truth)
     }
 
+    /// Writes a record, perhaps damaged unless it has to stay whole. Returns whether it can be read back.
+    pub fn write_row(&mut self, record: &[u8], kind: &str, is_whole: bool, truth: &mut Truth) -> io::Result<bool> {
+        if !is_whole {
+            return self.write_record(record, kind, truth);
+        }
+        self.write_intact(record, kind, truth)?;
+        Ok(true)
+    }
+
     /// Writes a record, perhaps damaged. Returns whether it can be read back.
     pub fn write_record(&mut self, record: &[u8], kind: &str, truth: &mut Truth) -> io::Result<bool> {
         let struck = self.rate > 0 && self.rng.below(1_000_000) < self.rate;

@@ -288,12 +288,7 @@ impl CodexThread {
                 row.kind, row.payload
             );
             let is_head = matches!(row.kind, "session_meta" | "turn_context") || at < self.copied;
-            let survived = match is_head {
-                true => sink
-                    .write_intact(line.as_bytes(), row.kind, &mut truth)
-                    .map(|()| true)?,
-                false => sink.write_record(line.as_bytes(), row.kind, &mut truth)?,
-            };
+            let survived = sink.write_row(line.as_bytes(), row.kind, is_head, &mut truth)?;
             if let Some(call) = row.call.filter(|_| survived) {
                 truth.response(MODEL, &call.tally(), call.output);
             }

@@ -181,12 +181,7 @@ impl PiSession {
                 sink.force_damage(*damage);
             }
             let line = in_usual_order(&row.entry);
-            let survived = match at <= self.copied {
-                true => sink
-                    .write_intact(line.as_bytes(), row.kind, &mut truth)
-                    .map(|()| true)?,
-                false => sink.write_record(line.as_bytes(), row.kind, &mut truth)?,
-            };
+            let survived = sink.write_row(line.as_bytes(), row.kind, at <= self.copied, &mut truth)?;
             if let Some(call) = row.call.filter(|_| survived) {
                 truth.response(MODEL, &call.tally(), call.output);
             }
