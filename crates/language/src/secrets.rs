@@ -8,16 +8,20 @@
 //! Most texts cost two scans: one that looks at every sixteenth byte for long runs, and the automaton of the keywords.
 
 mod address;
+mod calls;
 mod commands;
 mod forms;
 mod names;
 mod pieces;
 mod prose;
+mod scored;
 mod shape;
 mod window;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
-use names::KEYWORDS;
+use names::{KEYWORDS, NameKind};
+use scored::Cue;
+pub use scored::{Candidate, score, sign_name};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -43,7 +47,8 @@ static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
     let patterns = keywords
         .chain(ADDRESS_SIGNS)
         .chain(commands::COMMANDS.iter().copied())
-        .chain(commands::PIPES.iter().copied());
+        .chain(commands::PIPES.iter().copied())
+        .chain(calls::signs());
     AhoCorasick::builder()
         .ascii_case_insensitive(true)
         .match_kind(MatchKind::LeftmostLongest)
@@ -56,10 +61,28 @@ const ADDRESS_SIGNS: [&str; 4] = ["://", "@", ":5432:", ":3306:"];
 
 /// Finds all secrets of a text, in order and without overlaps.
 pub fn find(text: &str) -> Vec<Secret> {
+    let (mut found, cues) = apply_rules(text);
+    scored::find(text, &cues, &mut found);
+    merge_overlaps(text, found)
+}
+
+/// [`find`] without the trained score.
+pub fn find_by_rules(text: &str) -> Vec<Secret> {
+    merge_overlaps(text, apply_rules(text).0)
+}
+
+/// Returns what forms and names give away, and the cues near which more may stand.
+fn apply_rules(text: &str) -> (Vec<Secret>, Vec<Cue>) {
     let mut found = Vec::new();
     forms::find(text, &mut found);
-    find_named(text, &mut found);
-    merge_overlaps(text, found)
+    let cues = find_named(text, &mut found);
+    (found, cues)
+}
+
+/// Returns the words near cues that may be secrets, with the signs that their score is made of.
+pub fn candidates(text: &str) -> Vec<Candidate> {
+    let cues = find_named(text, &mut Vec::new());
+    scored::candidates(text, &cues)
 }
 
 /// [`mask_text`] by form alone: for texts of our own that quote a name now and then.
@@ -69,10 +92,11 @@ pub fn mask_forms(text: &str) -> Cow<'_, str> {
     replace(text, merge_overlaps(text, found))
 }
 
-/// Adds the secrets that something near them names.
-fn find_named(text: &str, found: &mut Vec<Secret>) {
+/// Adds the secrets that something near them names. Returns the names and the hints at one, in order.
+fn find_named(text: &str, found: &mut Vec<Secret>) -> Vec<Cue> {
+    let mut cues = Vec::new();
     let Some(automaton) = AUTOMATON.as_ref() else {
-        return;
+        return cues;
     };
     let mut done = 0;
     let mut from = 0;
@@ -85,26 +109,44 @@ fn find_named(text: &str, found: &mut Vec<Secret>) {
             if start < done {
                 continue;
             }
-            if *kind == names::NameKind::Leet {
+            if *kind == NameKind::Hint {
+                cues.extend(names::is_whole_word(text, start, end).then_some(Cue {
+                    start,
+                    end,
+                    kind: *kind,
+                }));
+                continue;
+            }
+            if *kind == NameKind::Leet {
                 window::find_word_at(text, start, found);
                 continue;
             }
             if let Some(name) = names::read_name(text, start, end, *kind) {
                 window::find(text, &name, found);
                 done = name.end;
+                let is_cue = scored::is_cue(&name);
+                cues.extend(is_cue.then_some(Cue {
+                    start: name.start,
+                    end: name.end,
+                    kind: name.kind,
+                }));
             } else {
                 from = text.ceil_char_boundary(start + 1);
             }
             continue;
         }
+        let (commands, pipes) = (ADDRESS_SIGNS.len(), ADDRESS_SIGNS.len() + commands::COMMANDS.len());
+        let calls = pipes + commands::PIPES.len();
         match at - KEYWORDS.len() {
             0 => address::find_after_scheme(text, start, found),
             1 => address::find_before_at(text, start, found),
-            2 | 3 => address::find_in_password_file(text, start, end, found),
-            at if at < ADDRESS_SIGNS.len() + commands::COMMANDS.len() => commands::find(text, start, end, found),
-            _ => commands::find_piped(text, start, found),
+            at if at < commands => address::find_in_password_file(text, start, end, found),
+            at if at < pipes => commands::find(text, start, end, found),
+            at if at < calls => commands::find_piped(text, start, found),
+            at => calls::find(text, at - calls, end, found),
         }
     }
+    cues
 }
 
 /// Adds a secret.

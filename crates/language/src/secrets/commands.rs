@@ -58,6 +58,10 @@ pub(super) const COMMANDS: &[&str] = &[
     "net use",
     "rclone obscure",
     "gh secret set",
+    "mosquitto_pub",
+    "mosquitto_sub",
+    "xfreerdp",
+    "signtool",
 ];
 
 /// Words after which a pipe brought a password: `echo X | sudo -S`.
@@ -68,6 +72,7 @@ pub(super) const PIPES: &[&str] = &[
     "--password-stdin",
     "--with-token",
     "--passphrase-fd",
+    "kinit ",
 ];
 
 fn takings(command: &str) -> &'static [Taking] {
@@ -101,6 +106,9 @@ fn takings(command: &str) -> &'static [Taking] {
         "zip" | "unzip" => &[Apart("-P"), Apart("--password")],
         "rar" | "unrar" => &[Attached("-p"), Attached("-hp")],
         "sqlplus" => &[Slash],
+        "mosquitto_pub" | "mosquitto_sub" => &[Apart("-P")],
+        "xfreerdp" => &[Attached("/p:")],
+        "signtool" => &[Apart("/p")],
         "gh secret set" => &[Apart("--body"), Apart("-b")],
         "net use" | "rclone obscure" => &[Plain],
         "sqlcmd" => &[Either("-P")],

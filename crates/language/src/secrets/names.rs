@@ -2,8 +2,11 @@
 
 mod lists;
 
+use super::shape::contains_any;
+use aho_corasick::AhoCorasick;
 pub(super) use lists::KEYWORDS;
 use lists::{COMPOUNDS, KEY_QUALIFIERS, LAST_PARTS, NOT_PASS, OTHER_QUALIFIERS, OTHER_THINGS};
+use std::sync::LazyLock;
 
 /// What a name announces. Decides how much a value must look like one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub(super) enum NameKind {
     Wordlist,
     /// A value that says itself what it is: `P@ssw0rd1`.
     Leet,
+    /// No name, but a word near which secrets stand: `unlock`.
+    Hint,
 }
 
 /// A name of a secret in a text.
@@ -75,10 +80,19 @@ pub(super) fn contains_keyword(word: &str) -> bool {
         "_pass",
         "密钥",
     ];
-    let low = word.to_lowercase();
-    STEMS.iter().any(|stem| low.contains(stem))
-        || matches!(low.as_str(), "key" | "keys" | "pass" | "creds" | "pin" | "otp")
+    static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| contains_any(STEMS));
+    AUTOMATON.as_ref().is_some_and(|automaton| automaton.is_match(word))
+        || ["key", "keys", "pass", "creds", "pin", "otp"]
+            .iter()
+            .any(|name| word.eq_ignore_ascii_case(name))
         || word.ends_with("Key")
+}
+
+/// Returns whether letters neither go before nor after a place.
+pub(super) fn is_whole_word(text: &str, start: usize, end: usize) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric();
+    !text[start..].starts_with(|c: char| c.is_ascii())
+        || !text[..start].ends_with(is_letter) && !text[end..].starts_with(is_letter)
 }
 
 fn is_name_byte(byte: u8) -> bool {
@@ -122,6 +136,11 @@ pub(super) fn read_name(text: &str, start: usize, end: usize, kind: NameKind) ->
         return None;
     }
     let (prefix, suffix) = (&text[name_start..start], &text[end..name_end]);
+    // `${PASSWORD:?not set}` says what happens without one, `existingSecret` names an object that holds one.
+    let is_expansion = text[..name_start].ends_with("${") && !text[name_end..].starts_with(":-");
+    if is_expansion || prefix.eq_ignore_ascii_case("existing") {
+        return None;
+    }
     if text[start..end].eq_ignore_ascii_case("pass") && is_turn(text, prefix, name_start) {
         return None;
     }

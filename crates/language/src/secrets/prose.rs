@@ -2,10 +2,11 @@
 //!
 //! `prose.txt` lists words that many technical documents use. Endings cover the rest: `revalidated`, `tokenization`.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// The words in lower case, sorted.
-static WORDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| include_str!("prose.txt").lines().collect());
+/// The words in lower case.
+static WORDS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| include_str!("prose.txt").lines().collect());
 
 /// Endings that only ordinary words have, if enough stands before them.
 const ENDINGS: &[&str] = &[
@@ -33,7 +34,7 @@ const INFLECTIONS: [(&str, &[&str]); 14] = [
 ];
 
 fn is_listed(word: &str) -> bool {
-    WORDS.binary_search(&word).is_ok()
+    WORDS.contains(word)
 }
 
 /// Returns whether a word, in any case, belongs to ordinary prose.
@@ -41,8 +42,14 @@ pub(super) fn is_prose(word: &str) -> bool {
     if word.len() > 30 {
         return false;
     }
-    let low = word.to_lowercase().replace('’', "'");
-    if is_listed(&low) {
+    if word.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return is_prose_in_lower_case(word);
+    }
+    is_prose_in_lower_case(&word.to_lowercase().replace('’', "'"))
+}
+
+fn is_prose_in_lower_case(low: &str) -> bool {
+    if is_listed(low) {
         return true;
     }
     if low.bytes().any(|byte| byte.is_ascii_digit()) {
@@ -72,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_list_is_sorted() {
-        assert!(WORDS.is_sorted());
+        assert!(include_str!("prose.txt").lines().is_sorted());
     }
 
     #[test]

@@ -17,8 +17,11 @@ use super::{Secret, push};
 use before::find_before;
 use case::{is_value, value_range};
 use columns::find_in_column;
-use phrases::{find_digit_groups, find_in_call, find_long_phrase, find_pair, find_unspaced_value, find_words};
+use phrases::{
+    find_digit_groups, find_in_call, find_letter_groups, find_long_phrase, find_pair, find_unspaced_value, find_words,
+};
 use reading::{Reading, is_config_line, is_heading, is_other_field, is_set_before, skip_remark};
+pub(super) use words::{BACK_LINKS, FILLERS, GIVING, LINKS, SETTERS, UNSPACED_BACK_LINKS};
 
 /// How far a name reaches, in bytes and in pieces.
 const REACH: usize = 240;
@@ -132,6 +135,12 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
         if name.kind == NameKind::Pin
             && (name.is_unspaced || reading.is_linked || reading.count <= 2)
             && let Some(end) = find_digit_groups(text, &piece)
+        {
+            push(found, piece.start..end, rule);
+            return;
+        }
+        if name.kind == NameKind::Password
+            && let Some(end) = find_letter_groups(text, &piece)
         {
             push(found, piece.start..end, rule);
             return;

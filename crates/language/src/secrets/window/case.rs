@@ -28,6 +28,10 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
     if may_be_measure && is_followed_by_unit(text, to.max(piece.end)) {
         return false;
     }
+    // `password: x → autocomplete="new-password"`: the name of an attribute.
+    if !piece.is_quoted && (text[to..].starts_with("=\"") || text[to..].starts_with("='")) {
+        return false;
+    }
     // The rest of a sentence in a cell is no value.
     if piece.gap.is_cell && looks < Shape::Strong && !is_whole_cell(text, piece.end) {
         return false;
@@ -79,6 +83,23 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
         && text[to..].starts_with(';')
         && looks >= Shape::Word;
     if is_in_connection {
+        return true;
+    }
+    let is_keyed =
+        name.kind == NameKind::AnyKey && is_variable && reading.is_equals && text[name.end..].starts_with('=');
+    if is_keyed
+        && name.is_tail
+        && (looks == Shape::Hex && value.len() >= 24 || looks >= Shape::Strong && value.len() >= 10)
+    {
+        return true;
+    }
+    // `&password=X` in an address: whatever it is, it is the password.
+    let is_password = matches!(name.kind, NameKind::Password | NameKind::Phrase);
+    if is_password && case.is_query && reading.is_equals && looks != Shape::Prose && !is_stand_in(value) {
+        return true;
+    }
+    // "密码：some.host": a password that looks like a host.
+    if is_password && name.is_unspaced && tie == Tie::Direct && looks == Shape::Never && is_host_like(value) {
         return true;
     }
     if is_assigned(text, name, piece) && !is_stand_in(value) {
@@ -251,7 +272,7 @@ impl Case {
                 _ => self.looks == Shape::Random && self.length >= 24,
             },
             NameKind::Signature => self.tie == Tie::Direct && self.length >= 12,
-            NameKind::Wordlist | NameKind::Leet => false,
+            NameKind::Wordlist | NameKind::Leet | NameKind::Hint => false,
         }
     }
 
@@ -268,7 +289,7 @@ impl Case {
                 Shape::Identifier => self.has_digit && self.is_about || self.is_handmade && self.is_sign,
                 Shape::Word => self.is_about,
                 Shape::Digits => self.length >= 4,
-                Shape::Hex => self.length >= 12,
+                Shape::Hex => self.length >= 8,
                 _ => true,
             },
             Tie::Clause => match self.looks {
@@ -483,6 +504,14 @@ fn is_option(text: &str, name: &SecretName) -> bool {
         })
     };
     is_dashed(option) || is_dashed(&line[field..])
+}
+
+/// Returns whether a value is letters and digits joined by single dots, and no file.
+fn is_host_like(value: &str) -> bool {
+    let parts = value.split('.').collect::<Vec<_>>();
+    let is_part =
+        |part: &&str| part.len() >= 2 && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    parts.len() >= 2 && !has_file_extension(value) && parts.iter().all(is_part)
 }
 
 /// Returns whether a value is one run of letters and digits with joints: no code, no path.

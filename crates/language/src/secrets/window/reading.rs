@@ -302,7 +302,13 @@ pub(super) fn is_config_line(text: &str, name: &SecretName) -> bool {
     let clause = clause.split([',', ';', ')']).next().unwrap_or_default();
     let count = clause.split_whitespace().count();
     let is_only_word = after.split_whitespace().count() == 1;
-    is_only_word && (before.trim().is_empty() || is_set_by_command(before))
+    let is_before_flags = after
+        .split_whitespace()
+        .nth(1)
+        .is_none_or(|word| word.starts_with("--"));
+    is_only_word && before.trim().is_empty()
+        || is_before_flags && is_set_by_command(before)
+        || before.contains("machine ") && before.contains(" login ")
         || count == 1 && name.kind == NameKind::Password && !name.is_identifier && follows_account(before)
 }
 
@@ -435,7 +441,17 @@ pub(super) fn is_other_field(text: &str, label: &Piece, piece: &Piece, name: &Se
         return false;
     }
     let is_attribute = gap.starts_with('=') && ATTRIBUTES.contains(&low.as_str());
-    if contains_keyword(label.text) || is_attribute {
+    // "the passphrase for the ssh key: X" goes on about the passphrase.
+    let between = text.get(name.end..label.start).unwrap_or_default();
+    let is_continued = [" for ", " of ", " to ", " on "]
+        .iter()
+        .any(|word| between.starts_with(word))
+        && !between.contains([',', ':', ';', '\n', '=']);
+    if is_continued && !label.is_quoted && !gap.starts_with('=') {
+        return false;
+    }
+    let is_data_attribute = label.text.contains('-') && gap.starts_with("=\"");
+    if contains_keyword(label.text) || is_attribute || is_data_attribute {
         return true;
     }
     let is_quoted_field = label.is_quoted && text[label.end..].starts_with(['"', '\'']);
