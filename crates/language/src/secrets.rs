@@ -19,7 +19,7 @@ mod shape;
 mod window;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
-use names::{KEYWORDS, NameKind};
+use names::{HINTS, KEYWORDS, NameKind};
 use scored::Cue;
 pub use scored::{Candidate, score, sign_name};
 use std::borrow::Cow;
@@ -41,23 +41,50 @@ pub const MASK: &str = "[secret]";
 /// How far a secret may reach over the place where a text is cut.
 const REACH: usize = 512;
 
-/// What a hit of the automaton stands for, by its index: keywords first, then the signs of addresses, then commands.
+/// What a text in the automaton stands for.
+#[derive(Debug, Clone, Copy)]
+enum Sign {
+    Name(NameKind),
+    Hint,
+    Scheme,
+    At,
+    PasswordFile,
+    Command,
+    Pipe,
+    /// A call, by its place in the list of functions.
+    Call(usize),
+}
+
+/// The texts that the automaton finds, each with what it stands for.
+static SIGNS: LazyLock<Vec<(&'static str, Sign)>> = LazyLock::new(|| {
+    let names = KEYWORDS.iter().map(|(word, kind)| (*word, Sign::Name(*kind)));
+    let hints = HINTS.iter().map(|word| (*word, Sign::Hint));
+    let addresses = [
+        ("://", Sign::Scheme),
+        ("@", Sign::At),
+        (":5432:", Sign::PasswordFile),
+        (":3306:", Sign::PasswordFile),
+    ];
+    let commands = commands::COMMANDS.iter().map(|word| (*word, Sign::Command));
+    let pipes = commands::PIPES.iter().map(|word| (*word, Sign::Pipe));
+    let calls = calls::names().enumerate().map(|(at, name)| (name, Sign::Call(at)));
+    names
+        .chain(hints)
+        .chain(addresses)
+        .chain(commands)
+        .chain(pipes)
+        .chain(calls)
+        .collect()
+});
+
 static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    let keywords = KEYWORDS.iter().map(|(word, _)| *word);
-    let patterns = keywords
-        .chain(ADDRESS_SIGNS)
-        .chain(commands::COMMANDS.iter().copied())
-        .chain(commands::PIPES.iter().copied())
-        .chain(calls::signs());
     AhoCorasick::builder()
         .ascii_case_insensitive(true)
         .match_kind(MatchKind::LeftmostLongest)
         .kind(Some(AhoCorasickKind::DFA))
-        .build(patterns)
+        .build(SIGNS.iter().map(|(text, _)| *text))
         .ok()
 });
-
-const ADDRESS_SIGNS: [&str; 4] = ["://", "@", ":5432:", ":3306:"];
 
 /// Finds all secrets of a text, in order and without overlaps.
 pub fn find(text: &str) -> Vec<Secret> {
@@ -92,7 +119,7 @@ pub fn mask_forms(text: &str) -> Cow<'_, str> {
     replace(text, merge_overlaps(text, found))
 }
 
-/// Adds the secrets that something near them names. Returns the names and the hints at one, in order.
+/// Adds the secrets that something near them names. Returns the cues near which more may stand, in order.
 fn find_named(text: &str, found: &mut Vec<Secret>) -> Vec<Cue> {
     let mut cues = Vec::new();
     let Some(automaton) = AUTOMATON.as_ref() else {
@@ -104,46 +131,25 @@ fn find_named(text: &str, found: &mut Vec<Secret>) -> Vec<Cue> {
         let (start, end) = (hit.start(), hit.end());
         // What is no name may begin inside one: `rootPassword` holds `otp`.
         from = end;
-        let at = hit.pattern().as_usize();
-        if let Some((_, kind)) = KEYWORDS.get(at) {
-            if start < done {
-                continue;
+        match SIGNS[hit.pattern().as_usize()].1 {
+            Sign::Name(_) if start < done => {}
+            Sign::Name(NameKind::Leet) => window::find_word_at(text, start, found),
+            Sign::Name(kind) => {
+                if let Some(name) = names::read_name(text, start, end, kind) {
+                    window::find(text, &name, found);
+                    done = name.end;
+                    cues.extend(Cue::of_name(&name));
+                } else {
+                    from = text.ceil_char_boundary(start + 1);
+                }
             }
-            if *kind == NameKind::Hint {
-                cues.extend(names::is_whole_word(text, start, end).then_some(Cue {
-                    start,
-                    end,
-                    kind: *kind,
-                }));
-                continue;
-            }
-            if *kind == NameKind::Leet {
-                window::find_word_at(text, start, found);
-                continue;
-            }
-            if let Some(name) = names::read_name(text, start, end, *kind) {
-                window::find(text, &name, found);
-                done = name.end;
-                let is_cue = scored::is_cue(&name);
-                cues.extend(is_cue.then_some(Cue {
-                    start: name.start,
-                    end: name.end,
-                    kind: name.kind,
-                }));
-            } else {
-                from = text.ceil_char_boundary(start + 1);
-            }
-            continue;
-        }
-        let (commands, pipes) = (ADDRESS_SIGNS.len(), ADDRESS_SIGNS.len() + commands::COMMANDS.len());
-        let calls = pipes + commands::PIPES.len();
-        match at - KEYWORDS.len() {
-            0 => address::find_after_scheme(text, start, found),
-            1 => address::find_before_at(text, start, found),
-            at if at < commands => address::find_in_password_file(text, start, end, found),
-            at if at < pipes => commands::find(text, start, end, found),
-            at if at < calls => commands::find_piped(text, start, found),
-            at => calls::find(text, at - calls, end, found),
+            Sign::Hint => cues.extend(Cue::of_hint(text, start, end)),
+            Sign::Scheme => address::find_after_scheme(text, start, found),
+            Sign::At => address::find_before_at(text, start, found),
+            Sign::PasswordFile => address::find_in_password_file(text, start, end, found),
+            Sign::Command => commands::find(text, start, end, found),
+            Sign::Pipe => commands::find_piped(text, start, found),
+            Sign::Call(at) => calls::find(text, at, end, found),
         }
     }
     cues

@@ -37,8 +37,8 @@ const FUNCTIONS: &[(&str, usize)] = &[
     ("plaintextauthprovider(", 1),
 ];
 
-/// What stands for a function in the automaton.
-pub(super) fn signs() -> impl Iterator<Item = &'static str> {
+/// Returns what the functions are found by, in the order of their list.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().map(|(name, _)| *name)
 }
 

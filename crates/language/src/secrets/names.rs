@@ -1,9 +1,11 @@
 //! Names of secrets: which words, flags, fields and variables say that a secret is near.
 
+mod hints;
 mod lists;
 
 use super::shape::contains_any;
 use aho_corasick::AhoCorasick;
+pub(super) use hints::HINTS;
 pub(super) use lists::KEYWORDS;
 use lists::{COMPOUNDS, KEY_QUALIFIERS, LAST_PARTS, NOT_PASS, OTHER_QUALIFIERS, OTHER_THINGS};
 use std::sync::LazyLock;
@@ -35,8 +37,6 @@ pub(super) enum NameKind {
     Wordlist,
     /// A value that says itself what it is: `P@ssw0rd1`.
     Leet,
-    /// No name, but a word near which secrets stand: `unlock`.
-    Hint,
 }
 
 /// A name of a secret in a text.

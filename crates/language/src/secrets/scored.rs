@@ -8,7 +8,7 @@
 mod around;
 mod signs;
 
-use super::names::{NameKind, SecretName};
+use super::names::{NameKind, SecretName, is_whole_word};
 use super::pieces::{Piece, PieceReader, is_unspaced};
 use super::shape::{Shape, shape};
 use super::{MASK, Secret, forms, push};
@@ -28,16 +28,30 @@ const LIMIT: i32 = 0;
 /// The name of a secret, or a hint at one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cue {
-    pub start: usize,
-    pub end: usize,
-    pub kind: NameKind,
+    start: usize,
+    end: usize,
+    /// `None` for a hint.
+    kind: Option<NameKind>,
 }
 
-/// Returns whether a name is a cue. Names of a program, keys of maps, folders, tests that pass and versions that are pinned have
-/// no secrets near them.
-pub(super) fn is_cue(name: &SecretName) -> bool {
-    let is_pin = name.kind == NameKind::Pin && name.end - name.start == "pin".len() && !name.is_unspaced;
-    !(name.is_identifier || name.is_folder || name.is_bare_pass || is_pin || name.kind == NameKind::AnyKey)
+impl Cue {
+    /// Returns the cue that a name is; `None` for names of a program, keys of maps, folders, tests that pass and versions that
+    /// are pinned: no secrets stand near them.
+    pub fn of_name(name: &SecretName) -> Option<Cue> {
+        let is_pin = name.kind == NameKind::Pin && name.end - name.start == "pin".len() && !name.is_unspaced;
+        let is_other =
+            name.is_identifier || name.is_folder || name.is_bare_pass || is_pin || name.kind == NameKind::AnyKey;
+        (!is_other).then_some(Cue {
+            start: name.start,
+            end: name.end,
+            kind: Some(name.kind),
+        })
+    }
+
+    /// Returns the cue that a hint is; `None` if it is only a part of a word.
+    pub fn of_hint(text: &str, start: usize, end: usize) -> Option<Cue> {
+        is_whole_word(text, start, end).then_some(Cue { start, end, kind: None })
+    }
 }
 
 /// A word near a cue, with what is known about it.

@@ -123,7 +123,7 @@ pub(super) fn find_client_secrets(bytes: &[u8], found: &mut Vec<Secret>) {
             continue;
         };
         let rest = bytes[at + 2..].iter().take(34).take_while(|byte| is_part(byte)).count();
-        if bytes[start..at - 1].iter().all(|byte| is_part(&byte)) && bytes[at - 1].is_ascii_digit() && rest >= 31 {
+        if bytes[start..at - 1].iter().all(is_part) && bytes[at - 1].is_ascii_digit() && rest >= 31 {
             push(found, start..at + 2 + rest, "azure-client-secret");
         }
     }

@@ -432,17 +432,17 @@ fn has_link_end(text: &str) -> bool {
 
 /// Names first, hints last.
 fn kind_rank(cue: &Cue) -> usize {
-    usize::from(matches!(cue.kind, NameKind::Hint | NameKind::AnyKey))
+    usize::from(cue.kind.is_none())
 }
 
 fn kind_group(cue: &Cue) -> usize {
     match cue.kind {
-        NameKind::Password | NameKind::Phrase | NameKind::Leet => 0,
-        NameKind::Token | NameKind::Key | NameKind::Header | NameKind::Cookie | NameKind::Signature => 1,
-        NameKind::Pin => 2,
-        NameKind::Login => 3,
-        NameKind::AnyKey | NameKind::Wordlist => 4,
-        NameKind::Hint => 5,
+        Some(NameKind::Password | NameKind::Phrase | NameKind::Leet) => 0,
+        Some(NameKind::Token | NameKind::Key | NameKind::Header | NameKind::Cookie | NameKind::Signature) => 1,
+        Some(NameKind::Pin) => 2,
+        Some(NameKind::Login) => 3,
+        Some(NameKind::AnyKey | NameKind::Wordlist) => 4,
+        None => 5,
     }
 }
 

@@ -272,7 +272,7 @@ impl Case {
                 _ => self.looks == Shape::Random && self.length >= 24,
             },
             NameKind::Signature => self.tie == Tie::Direct && self.length >= 12,
-            NameKind::Wordlist | NameKind::Leet | NameKind::Hint => false,
+            NameKind::Wordlist | NameKind::Leet => false,
         }
     }
 
