@@ -33,7 +33,7 @@ const NO_LISTS: SecretLists = SecretLists {
     sentences: "",
 };
 
-const LISTS: [SecretLists; 7] = [
+const LISTS: [SecretLists; 9] = [
     lists!("a": phrasings = "phrasings.txt", tokens = "tokens.txt"),
     lists!("b": phrasings = "phrasings.txt", ids = "ordinary-ids.txt", sentences = "ordinary-sentences.txt"),
     lists!("c": phrasings = "phrasings.txt", tokens = "tokens.txt", ids = "ordinary-ids.txt", sentences = "ordinary-sentences.txt"),
@@ -41,6 +41,8 @@ const LISTS: [SecretLists; 7] = [
     lists!("e": phrasings = "phrasings.txt", ids = "ordinary-ids.txt", sentences = "ordinary-sentences.txt"),
     lists!("f": phrasings = "phrasings.txt", ids = "ordinary-ids.txt", sentences = "ordinary-sentences.txt"),
     lists!("g": phrasings = "phrasings.txt", ids = "ordinary-ids.txt", sentences = "ordinary-sentences.txt"),
+    lists!("h": phrasings = "phrasings.txt", tokens = "tokens.txt", ids = "ordinary-ids.txt", sentences = "ordinary-sentences.txt"),
+    lists!("i": phrasings = "phrasings.txt", tokens = "tokens.txt", ids = "ordinary-ids.txt", sentences = "ordinary-sentences.txt"),
 ];
 
 /// Returns all pairs of one kind of list.
@@ -87,6 +89,8 @@ fn secrets_said_in_words_are_masked() {
         ("e", 15),
         ("f", 25),
         ("g", 25),
+        ("h", 2),
+        ("i", 2),
     ] {
         let lists = LISTS.iter().find(|lists| lists.author == author).expect("lists");
         let cases = pairs(lists.phrasings);

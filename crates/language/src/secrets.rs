@@ -51,9 +51,25 @@ enum Sign {
     PasswordFile,
     Command,
     Pipe,
+    /// A field of a query that stands for a key.
+    Query,
     /// A call, by its place in the list of functions.
     Call(usize),
 }
+
+/// Fields that stand for a key in the query of an address, and whose names say nothing elsewhere.
+const QUERY_KEYS: [&str; 10] = [
+    "?appid=",
+    "&appid=",
+    "?ak=",
+    "&ak=",
+    "?sk=",
+    "&sk=",
+    "?key=",
+    "&key=",
+    "?k=",
+    "&subscription-key=",
+];
 
 /// The texts that the automaton finds, each with what it stands for.
 static SIGNS: LazyLock<Vec<(&'static str, Sign)>> = LazyLock::new(|| {
@@ -67,12 +83,16 @@ static SIGNS: LazyLock<Vec<(&'static str, Sign)>> = LazyLock::new(|| {
     ];
     let commands = commands::COMMANDS.iter().map(|word| (*word, Sign::Command));
     let pipes = commands::PIPES.iter().map(|word| (*word, Sign::Pipe));
-    let calls = calls::names().enumerate().map(|(at, name)| (name, Sign::Call(at)));
+    let queries = QUERY_KEYS.iter().map(|word| (*word, Sign::Query));
+    let calls = calls::function_names()
+        .enumerate()
+        .map(|(at, name)| (name, Sign::Call(at)));
     names
         .chain(hints)
         .chain(addresses)
         .chain(commands)
         .chain(pipes)
+        .chain(queries)
         .chain(calls)
         .collect()
 });
@@ -149,6 +169,7 @@ fn find_named(text: &str, found: &mut Vec<Secret>) -> Vec<Cue> {
             Sign::PasswordFile => address::find_in_password_file(text, start, end, found),
             Sign::Command => commands::find(text, start, end, found),
             Sign::Pipe => commands::find_piped(text, start, found),
+            Sign::Query => window::find_in_query(text, end, found),
             Sign::Call(at) => calls::find(text, at, end, found),
         }
     }

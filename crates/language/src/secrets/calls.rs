@@ -2,7 +2,7 @@
 //! argument it is.
 
 use super::shape::{Shape, shape};
-use super::{Secret, push};
+use super::{Secret, names, push};
 use std::ops::Range;
 
 /// Functions in lower case, up to the opening bracket, each with the place of the secret among the arguments.
@@ -35,23 +35,37 @@ const FUNCTIONS: &[(&str, usize)] = &[
     ("basic_auth(", 1),
     ("wifi.begin(", 1),
     ("plaintextauthprovider(", 1),
+    ("environ.get(", 1),
+    ("getenv(", 1),
+    ("env.fetch(", 1),
 ];
 
 /// Returns what the functions are found by, in the order of their list.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(super) fn function_names() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().map(|(name, _)| *name)
 }
 
 /// Adds the secret among the arguments of the function with this index, whose bracket ends at `open`.
 pub(super) fn find(text: &str, function: usize, open: usize, found: &mut Vec<Secret>) {
-    let Some((_, place)) = FUNCTIONS.get(function) else {
+    let Some((name, place)) = FUNCTIONS.get(function) else {
         return;
     };
+    // The default of a variable is a secret if the name of the variable says so.
+    let is_variable = name.contains("env");
+    if is_variable && !literal_argument(text, open, 0).is_some_and(|name| names_secret(&text[name])) {
+        return;
+    }
     if let Some(range) = literal_argument(text, open, *place)
         && shape(&text[range.clone()]) > Shape::Prose
     {
         push(found, range, "secret-in-call");
     }
+}
+
+/// Returns whether the name of a variable names a secret.
+fn names_secret(name: &str) -> bool {
+    let low = name.to_ascii_lowercase();
+    names::contains_keyword(name) || low.contains("salt") || low.contains("pepper")
 }
 
 /// Returns the argument at a place, without its quotes; `None` if it is no text in quotes.
@@ -102,6 +116,7 @@ mod tests {
                 "DriverManager.getConnection(\"jdbc:x:thin\", \"hr\", \"tigerlily7\")",
                 "tigerlily7",
             ),
+            ("os.environ.get(\"PEPPER\", \"a81Tz-fallback\")", "a81Tz-fallback"),
             ("hmac.new(b\"moonlit-otter\", body, sha256)", "moonlit-otter"),
         ] {
             assert!(!mask(text).contains(value), "{text}");
@@ -111,6 +126,7 @@ mod tests {
             "jwt.sign(payload, secretKey, 'HS256')",
             "DriverManager.getConnection(url, user, password)",
             "createHmac('sha256', key)",
+            "os.environ.get(\"REGION\", \"x81Tz-fallback\")",
         ] {
             assert_eq!(mask(text), text);
         }

@@ -420,10 +420,17 @@ fn is_verb_behind(behind: &str, kind: NameKind) -> bool {
     is_setting || is_typing
 }
 
-/// Returns whether a key is one for a product: "my Fastmail key".
+/// Returns whether a key is one of a person: "my key", "my Fastmail key".
 fn is_of_product(text: &str, name_start: usize) -> bool {
     let near = &text[text.floor_char_boundary(name_start.saturating_sub(40))..name_start];
     let mut words = near.split_whitespace().rev();
+    // "my key: X", "这是我的key：X"
+    let is_said = [" my ", " our ", "我的", "你的", "您的", "我们的"]
+        .iter()
+        .any(|word| near.ends_with(word));
+    if is_said {
+        return true;
+    }
     let is_proper = words.next().is_some_and(|word| {
         let is_name =
             word.starts_with(|c: char| c.is_ascii_uppercase()) && word.bytes().all(|c| c.is_ascii_alphanumeric());

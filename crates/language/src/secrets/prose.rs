@@ -48,14 +48,14 @@ pub(super) fn is_prose(word: &str) -> bool {
     is_prose_in_lower_case(&word.to_lowercase().replace('’', "'"))
 }
 
-fn is_prose_in_lower_case(low: &str) -> bool {
-    if is_listed(low) {
-        return true;
-    }
-    if low.bytes().any(|byte| byte.is_ascii_digit()) {
-        return false;
-    }
-    let is_inflected = INFLECTIONS.iter().any(|(ending, bases)| {
+/// Returns whether a word is listed, or an inflected form of a listed word: no guess from its ending alone.
+pub(super) fn is_known(word: &str) -> bool {
+    let low = word.to_lowercase();
+    is_listed(&low) || is_inflected(&low)
+}
+
+fn is_inflected(low: &str) -> bool {
+    INFLECTIONS.iter().any(|(ending, bases)| {
         let Some(stem) = low.strip_suffix(ending).filter(|stem| stem.len() >= 2) else {
             return false;
         };
@@ -63,10 +63,19 @@ fn is_prose_in_lower_case(low: &str) -> bool {
         let doubled = stem.len() > 3 && stem.as_bytes()[stem.len() - 1] == stem.as_bytes()[stem.len() - 2];
         let single = if doubled { &stem[..stem.len() - 1] } else { stem };
         bases.iter().any(|base| is_listed(&format!("{stem}{base}"))) || doubled && is_listed(single)
-    });
+    })
+}
+
+fn is_prose_in_lower_case(low: &str) -> bool {
+    if is_listed(low) {
+        return true;
+    }
+    if low.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
     // `mounted`, `greping`: the endings of verbs whose base form is not listed.
     let is_verb = (6..=12).contains(&low.len()) && (low.ends_with("ed") || low.ends_with("ing"));
-    is_inflected
+    is_inflected(low)
         || is_verb
         || ENDINGS
             .iter()

@@ -6,6 +6,7 @@
 mod before;
 mod case;
 mod columns;
+mod declared;
 mod phrases;
 mod reading;
 mod words;
@@ -17,6 +18,8 @@ use super::{Secret, push};
 use before::find_before;
 use case::{is_value, value_range};
 use columns::find_in_column;
+use declared::find_declared;
+pub(super) use declared::find_in_query;
 use phrases::{
     find_digit_groups, find_in_call, find_letter_groups, find_long_phrase, find_pair, find_unspaced_value, find_words,
 };
@@ -36,6 +39,7 @@ pub(super) fn find(text: &str, name: &SecretName, found: &mut Vec<Secret>) {
     };
     find_after(text, name, rule, found);
     find_in_column(text, name, rule, found);
+    find_declared(text, name, rule, found);
     if !name.is_flag && !name.is_identifier && !name.is_folder && name.kind != NameKind::Header {
         find_before(text, name, rule, found);
     }
@@ -104,6 +108,10 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
         reading.count += 1;
         if piece.text.is_empty() {
             continue;
+        }
+        // `list-secrets --region X`: the value of another option.
+        if piece.text.starts_with("--") && !name.is_flag && !reading.is_linked {
+            return;
         }
         if name.kind == NameKind::Phrase
             && piece.text.starts_with(is_unspaced)

@@ -223,6 +223,9 @@ const ID_WORDS: &[&str] = &[
     "cache",
     "nix",
     "onion",
+    "sid",
+    "rsa",
+    "serial",
     "clsid",
     "thumbprint",
     "geohash",
@@ -317,7 +320,7 @@ pub(in crate::secrets) fn is_ordinary_id(value: &str) -> bool {
     joint.is_some_and(is_node)
         || joint.is_some_and(|joint| {
             let rest = &low[joint + 1..];
-            rest.len() >= 12
+            (rest.len() >= 12 || low.starts_with(b"toolu_"))
                 && ID_PREFIXES
                     .iter()
                     .any(|known| low[..joint].eq_ignore_ascii_case(known.as_bytes()))

@@ -520,6 +520,7 @@ pub(super) const NOT_PASS: &[&str] = &[
 /// Last parts of a longer name that make it no secret: `AUTH_CLIENT_ID`.
 pub(super) const LAST_PARTS: &[&str] = &[
     "id", "ids", "url", "uri", "name", "path", "file", "count", "length", "len", "size", "type", "ttl", "expiry",
+    "header",
 ];
 
 /// Compounds in one word whose last part would not count.

@@ -270,8 +270,7 @@ pub(super) fn is_notation(value: &str) -> bool {
     // `moby/moby#29110`
     let is_issue = value.rsplit_once('#').is_some_and(|(project, number)| {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_./".contains(&byte);
-        let is_long = project.contains('/') || number.len() >= 4;
-        is_long && project.bytes().all(is_name) && number.bytes().all(|byte| byte.is_ascii_digit())
+        project.contains('/') && project.bytes().all(is_name) && number.bytes().all(|byte| byte.is_ascii_digit())
     });
     let is_encoded_text = value.matches("%20").count() >= 2;
     has_mark
@@ -300,7 +299,12 @@ fn is_member(value: &str) -> bool {
     let is_name = |part: &str| {
         let words = subwords(part);
         let is_plain = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let has = |is: fn(u8) -> bool| part.bytes().any(is);
+        let is_mixed = has(|byte| byte.is_ascii_digit())
+            && has(|byte| byte.is_ascii_uppercase())
+            && has(|byte| byte.is_ascii_lowercase());
         is_plain
+            && !is_mixed
             && !words.is_empty()
             && words
                 .iter()

@@ -21,7 +21,7 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
     if is_part_of_other(text, name, piece, to, looks) {
         return false;
     }
-    if looks == Shape::Prose && is_common_password(value, name, piece, tie) {
+    if looks == Shape::Prose && is_unusual_prose(value, name, piece, tie) {
         looks = Shape::Word;
     }
     let case = Case::new(text, name, piece, reading, (value, to), (looks, tie));
@@ -390,14 +390,23 @@ impl Case {
     }
 }
 
-/// Returns whether an ordinary word is the password nevertheless.
-fn is_common_password(value: &str, name: &SecretName, piece: &Piece, tie: Tie) -> bool {
+/// Returns whether what looks like an ordinary word is the password nevertheless.
+fn is_unusual_prose(value: &str, name: &SecretName, piece: &Piece, tie: Tie) -> bool {
+    /// Words that are joined in ordinary compounds: `end-to-end`.
+    const SMALL: &[&str] = &[
+        "to", "and", "of", "the", "in", "by", "not", "non", "up", "or", "on", "a", "as", "per", "at", "out", "no",
+        "is", "in",
+    ];
     let low = value.to_ascii_lowercase();
-    let is_password = matches!(name.kind, NameKind::Password | NameKind::Phrase | NameKind::Login);
-    is_password
-        && tie == Tie::Direct
-        && COMMON_PASSWORDS.contains(&low.as_str())
-        && (piece.is_quoted || !piece.gap.is_comma)
+    let is_password = matches!(name.kind, NameKind::Password | NameKind::Phrase);
+    let is_common = COMMON_PASSWORDS.contains(&low.as_str()) && (piece.is_quoted || !piece.gap.is_comma);
+    // "the passphrase is seven-lemons-dance"
+    let parts = low.split('-').collect::<Vec<_>>();
+    let is_joined = parts.len() >= 3 && !parts.iter().any(|part| part.len() < 3 || SMALL.contains(part));
+    // `woaibeijing` only ends like an English word.
+    let is_foreign = name.is_unspaced && value.len() >= 6 && !low.contains('-') && !prose::is_known(&low);
+    tie == Tie::Direct && (is_common && (is_password || name.kind == NameKind::Login) || is_joined && is_password)
+        || tie >= Tie::Linked && is_foreign && is_password
 }
 
 /// Returns whether a quoted text in Chinese is a password: short, and no sentence about one.
