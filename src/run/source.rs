@@ -104,7 +104,7 @@ pub struct LogNeeds {
 /// Logs that were found and how they are to be read.
 pub struct LogSource<'a> {
     /// The logs.
-    pub logs: &'a [DiscoveredLog],
+    pub logs: &'a Arc<[DiscoveredLog]>,
     /// How they are read.
     pub options: ReadOptions<'a>,
     problems: Vec<Problem>,
@@ -118,7 +118,7 @@ pub struct LogSource<'a> {
 impl LogSource<'_> {
     /// Reads all logs.
     pub fn read(&self) -> Run {
-        let mut run = Run::read(self.logs, &self.options);
+        let mut run = Run::read_shared(self.logs, &self.options);
         self.bar.finish_and_clear();
         if self.needs_windows {
             run.survey_windows();
@@ -158,18 +158,19 @@ pub fn with_logs<R: Send>(
     input.selection.check()?;
     with_threads(input.threads, || {
         let (found, limits) = find_logs(&input, needs)?;
-        let is_sample = found.logs.iter().any(is_sample_log);
+        let logs = Arc::<[DiscoveredLog]>::from(found.logs);
+        let is_sample = logs.iter().any(is_sample_log);
         let cache = input
             .cache
             .as_deref()
             // The sample is in no file whose state the cache could know.
             .filter(|_| !is_sample)
             .map(|folder| Cache::open(folder, limits.max_line));
-        let total = found.logs.iter().map(|log| log.stamp.size).sum();
+        let total = logs.iter().map(|log| log.stamp.size).sum();
         let bar = progress_bar(total, input.quiet);
         let trail = ReadTrail::default();
         let result = work(LogSource {
-            logs: &found.logs,
+            logs: &logs,
             options: ReadOptions {
                 io: input.io,
                 limits,
@@ -196,10 +197,10 @@ pub fn with_logs<R: Send>(
             cache.close();
         }
         bar.finish_and_clear();
-        let newest = match found.logs.is_empty() && !input.shows_table {
+        let newest = match logs.is_empty() && !input.shows_table {
             // The problems say why nothing could be read.
             true => None,
-            false => explain_no_session(&found.logs, trail)?,
+            false => explain_no_session(&logs, trail)?,
         };
         match input.selection.explain_nothing(newest) {
             Some(nothing) if input.shows_table => bail!(NothingFound::Selected(nothing)),
@@ -304,7 +305,7 @@ impl LogSource<'_> {
         if query.resolve(None).is_everything() && !query.needs_newest() {
             return None;
         }
-        let run = Run::read(
+        let run = Run::read_shared(
             self.logs,
             &ReadOptions {
                 progress: &|_| (),
