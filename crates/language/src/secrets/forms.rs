@@ -298,17 +298,27 @@ fn match_web_token(bytes: &[u8]) -> Option<usize> {
 
 /// Adds a run without a known beginning if it looks random and nothing makes it an id.
 fn find_bare(text: &str, run: Range<usize>, found: &mut Vec<Secret>) {
-    let bytes = text.as_bytes();
-    if ids::is_public_data(&bytes[run.clone()])
-        || is_ordinary_id(&text[run.clone()])
-        || ids::is_public_member(text, run.start)
-        || run.len() > LONGEST_RANDOM_RUN
-        || run.len() < SHORTEST_RUN + 4
-        || is_in_address(bytes, run.start)
-        || is_named_id(text, run.start)
-    {
+    if run.len() > LONGEST_RANDOM_RUN || run.len() < SHORTEST_RUN + 4 {
         return;
     }
+    let ranges = random_parts(text.as_bytes(), run.clone());
+    if ranges.is_empty() {
+        return;
+    }
+    let is_ordinary = ids::is_public_data(&text.as_bytes()[run.clone()])
+        || is_ordinary_id(&text[run.clone()])
+        || ids::is_public_member(text, run.start)
+        || is_in_address(text.as_bytes(), run.start)
+        || is_named_id(text, run.start);
+    for range in ranges {
+        if !is_ordinary {
+            push(found, range, "high-entropy");
+        }
+    }
+}
+
+/// Returns the parts of a run that look random: all of it, or what stands between its joints.
+fn random_parts(bytes: &[u8], run: Range<usize>) -> Vec<Range<usize>> {
     // Padding belongs to a value, other equals signs divide a name from one.
     let trimmed = bytes[run.clone()]
         .iter()
@@ -324,23 +334,22 @@ fn find_bare(text: &str, run: Range<usize>, found: &mut Vec<Secret>) {
     if bytes[..run.end].ends_with(b"...")
         || whole.starts_with(b"0x") && whole[2..].iter().all(u8::is_ascii_hexdigit)
         || whole.starts_with(b"Qm") && whole.len() == 46
+        || is_hashed_file(whole)
     {
-        return;
+        return Vec::new();
     }
-    if is_bare_secret(whole) && !is_path_of_names(whole) && !is_hashed_file(whole) {
-        push(found, start..run.end, "high-entropy");
-        return;
-    }
-    if is_hashed_file(whole) {
-        return;
+    if is_bare_secret(whole) && !is_path_of_names(whole) {
+        return vec![start..run.end];
     }
     let mut at = start;
+    let mut parts = Vec::new();
     for part in whole.split(|byte| b"/.=|%".contains(byte)) {
         if part.len() < whole.len() && is_bare_secret(part) {
-            push(found, at..at + part.len(), "high-entropy");
+            parts.push(at..at + part.len());
         }
         at += part.len() + 1;
     }
+    parts
 }
 
 /// Returns whether a run with several slashes has ordinary words or hashes between them, as a path has.

@@ -8,6 +8,7 @@ use aho_corasick::AhoCorasick;
 pub(super) use hints::HINTS;
 pub(super) use lists::KEYWORDS;
 use lists::{COMPOUNDS, KEY_QUALIFIERS, LAST_PARTS, NOT_PASS, OTHER_QUALIFIERS, OTHER_THINGS};
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 /// What a name announces. Decides how much a value must look like one.
@@ -369,12 +370,21 @@ fn has_other_qualifier(text: &str, at: usize) -> bool {
         .rsplit(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .take(4);
-    words.any(|word| OTHER_QUALIFIERS.contains(&word.to_ascii_lowercase().as_str()))
+    words.any(is_other_qualifier)
+}
+
+/// Returns whether a word of any case makes a key that of a cache, a map or a keyboard.
+fn is_other_qualifier(word: &str) -> bool {
+    static WORDS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| OTHER_QUALIFIERS.iter().copied().collect());
+    match word.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => WORDS.contains(word.to_ascii_lowercase().as_str()),
+        false => WORDS.contains(word),
+    }
 }
 
 /// Returns the kind of a keyword among its neighbors; `None` if they make it something else.
 fn adjust_kind(kind: NameKind, before: &str, keyword: &str, is_plural: bool, is_of_service: bool) -> Option<NameKind> {
-    let is_other = OTHER_QUALIFIERS.contains(&before)
+    let is_other = is_other_qualifier(before)
         || before
             .bytes()
             .all(|byte| byte.is_ascii_digit() || b",.".contains(&byte))
@@ -434,7 +444,7 @@ fn is_of_product(text: &str, name_start: usize) -> bool {
     let is_proper = words.next().is_some_and(|word| {
         let is_name =
             word.starts_with(|c: char| c.is_ascii_uppercase()) && word.bytes().all(|c| c.is_ascii_alphanumeric());
-        is_name && !OTHER_QUALIFIERS.contains(&word.to_ascii_lowercase().as_str())
+        is_name && !is_other_qualifier(word)
     });
     let is_owned = words
         .next()

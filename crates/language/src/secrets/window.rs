@@ -92,7 +92,7 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
     let is_credential = text[name.start..name.end].to_ascii_lowercase().contains("cred");
     let mut before: Option<Piece> = None;
     for piece in reader {
-        if reading.count > MOST_PIECES || !reading.enter(&piece, name) {
+        if reading.count > MOST_PIECES || !reading.enter(&piece, name) || reading.is_over(name) {
             return;
         }
         if let Some(label) = &before

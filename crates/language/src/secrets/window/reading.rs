@@ -134,6 +134,14 @@ impl Reading {
         true
     }
 
+    /// Returns whether no later piece can be the value: behind the name of a program only what stands right behind it is one.
+    pub(super) fn is_over(&self, name: &SecretName) -> bool {
+        name.is_identifier
+            && name.kind != NameKind::Login
+            && !(self.is_direct || self.is_config || self.is_after_run || self.is_group)
+            && self.listed.is_none()
+    }
+
     /// Takes a word that is no value: a linking word, a filler. Returns whether it is one.
     pub(super) fn take_word(&mut self, piece: &Piece, name: &SecretName) -> bool {
         let word = piece.text;
