@@ -25,6 +25,7 @@ pub use scored::{Candidate, score, sign_name};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,14 +98,28 @@ static SIGNS: LazyLock<Vec<(&'static str, Sign)>> = LazyLock::new(|| {
         .collect()
 });
 
-static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+/// How many bytes are read before the fast automaton is worth building: it takes as long as reading a megabyte.
+const FEW_BYTES: usize = 1 << 20;
+
+/// Returns the automaton of the signs. Both kinds find the same; the choice never changes a result.
+fn automaton(more: usize) -> Option<&'static AhoCorasick> {
+    static SMALL: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| build(AhoCorasickKind::ContiguousNFA));
+    static FAST: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| build(AhoCorasickKind::DFA));
+    static READ: AtomicUsize = AtomicUsize::new(0);
+    match READ.fetch_add(more, Ordering::Relaxed) {
+        0..FEW_BYTES => SMALL.as_ref(),
+        _ => FAST.as_ref(),
+    }
+}
+
+fn build(kind: AhoCorasickKind) -> Option<AhoCorasick> {
     AhoCorasick::builder()
         .ascii_case_insensitive(true)
         .match_kind(MatchKind::LeftmostLongest)
-        .kind(Some(AhoCorasickKind::DFA))
+        .kind(Some(kind))
         .build(SIGNS.iter().map(|(text, _)| *text))
         .ok()
-});
+}
 
 /// Finds all secrets of a text, in order and without overlaps.
 pub fn find(text: &str) -> Vec<Secret> {
@@ -142,7 +157,7 @@ pub fn mask_forms(text: &str) -> Cow<'_, str> {
 /// Adds the secrets that something near them names. Returns the cues near which more may stand, in order.
 fn find_named(text: &str, found: &mut Vec<Secret>) -> Vec<Cue> {
     let mut cues = Vec::new();
-    let Some(automaton) = AUTOMATON.as_ref() else {
+    let Some(automaton) = automaton(text.len()) else {
         return cues;
     };
     let mut done = 0;

@@ -338,11 +338,12 @@ fn random_parts(bytes: &[u8], run: Range<usize>) -> Vec<Range<usize>> {
     {
         return Vec::new();
     }
+    let mut parts = Vec::new();
     if is_bare_secret(whole) && !is_path_of_names(whole) {
-        return vec![start..run.end];
+        parts.push(start..run.end);
+        return parts;
     }
     let mut at = start;
-    let mut parts = Vec::new();
     for part in whole.split(|byte| b"/.=|%".contains(byte)) {
         if part.len() < whole.len() && is_bare_secret(part) {
             parts.push(at..at + part.len());

@@ -164,13 +164,9 @@ pub(super) fn read_name(text: &str, start: usize, end: usize, kind: NameKind) ->
         return None;
     }
     let keyword = text[start..end].to_ascii_lowercase();
-    let kind = adjust_kind(
-        kind,
-        &before_word,
-        &keyword,
-        is_plural,
-        is_of_service(&text[name_end..]) || is_of_product(text, name_start),
-    )?;
+    let kind = adjust_kind(kind, &before_word, &keyword, is_plural, || {
+        is_of_service(&text[name_end..]) || is_of_product(text, name_start)
+    })?;
     let is_verb = is_verb_behind(&text[name_end..], kind);
     if !is_verb && OTHER_THINGS.contains(&after_word.as_str()) && !(kind == NameKind::Login || kind == NameKind::Cookie)
     {
@@ -360,13 +356,15 @@ fn is_folder(text: &str, start: usize, end: usize) -> bool {
 
 /// Returns whether the words of the same sentence before a key say that it is the key of a cache, a map or a keyboard.
 fn has_other_qualifier(text: &str, at: usize) -> bool {
-    const SENTENCE_ENDS: [&str; 9] = ["\n", ". ", "! ", "? ", "; ", "。", "！", "？", "；"];
     let start = text.floor_char_boundary(at.saturating_sub(40));
     let near = &text[start..at];
-    let ends = SENTENCE_ENDS
-        .iter()
-        .filter_map(|end| Some(near.rfind(end)? + end.len()));
-    let mut words = near[ends.max().unwrap_or(0)..]
+    let ends_sentence = |(at, c): &(usize, char)| match c {
+        '\n' | '。' | '！' | '？' | '；' => true,
+        '.' | '!' | '?' | ';' => near[at + 1..].starts_with(' '),
+        _ => false,
+    };
+    let end = near.char_indices().rev().find(ends_sentence);
+    let mut words = near[end.map_or(0, |(at, c)| at + c.len_utf8())..]
         .rsplit(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .take(4);
@@ -383,7 +381,13 @@ fn is_other_qualifier(word: &str) -> bool {
 }
 
 /// Returns the kind of a keyword among its neighbors; `None` if they make it something else.
-fn adjust_kind(kind: NameKind, before: &str, keyword: &str, is_plural: bool, is_of_service: bool) -> Option<NameKind> {
+fn adjust_kind(
+    kind: NameKind,
+    before: &str,
+    keyword: &str,
+    is_plural: bool,
+    is_owned: impl Fn() -> bool,
+) -> Option<NameKind> {
     let is_other = is_other_qualifier(before)
         || before
             .bytes()
@@ -405,7 +409,7 @@ fn adjust_kind(kind: NameKind, before: &str, keyword: &str, is_plural: bool, is_
             let compound = COMPOUNDS
                 .iter()
                 .any(|compound| compound.trim_end_matches("key") == before);
-            Some(if KEY_QUALIFIERS.contains(&before) || compound || is_of_service {
+            Some(if KEY_QUALIFIERS.contains(&before) || compound || is_owned() {
                 NameKind::Key
             } else {
                 NameKind::AnyKey

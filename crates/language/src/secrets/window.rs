@@ -9,6 +9,7 @@ mod columns;
 mod declared;
 mod phrases;
 mod reading;
+mod roles;
 mod words;
 
 use super::names::{NameKind, SecretName};
@@ -24,7 +25,8 @@ use phrases::{
     find_digit_groups, find_in_call, find_letter_groups, find_long_phrase, find_pair, find_unspaced_value, find_words,
 };
 use reading::{Reading, is_config_line, is_heading, is_other_field, is_set_before, skip_remark};
-pub(super) use words::{BACK_LINKS, FILLERS, GIVING, LINKS, SETTERS, UNSPACED_BACK_LINKS};
+pub(super) use roles::WordRole;
+pub(super) use words::UNSPACED_BACK_LINKS;
 
 /// How far a name reaches, in bytes and in pieces.
 const REACH: usize = 240;

@@ -3,126 +3,11 @@
 use super::super::names::NameKind;
 use super::super::pieces::{Piece, is_unspaced};
 use super::super::shape::{Shape, is_mixed, subwords};
-use super::super::window::{BACK_LINKS, FILLERS, GIVING, LINKS, SETTERS, UNSPACED_BACK_LINKS};
+use super::super::window::{UNSPACED_BACK_LINKS, WordRole};
 use super::super::{forms, names, prose};
 use super::signs::{SignGroup, sign};
 use super::{Cue, REACH_AHEAD, REACH_BACK};
 use memchr::memmem;
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
-/// Ends of a run of Chinese by which people hand over a value.
-const UNSPACED_GIVING: &[&str] = &[
-    "用", "输", "輸", "输入", "輸入", "填", "敲", "试", "試", "试试", "試試", "打", "给", "給", "给你", "給你", "写",
-    "寫", "贴", "貼", "填入", "发", "發", "使用", "先用", "换", "換", "选", "選", "喺", "入",
-];
-
-/// Links at the end of a run of Chinese.
-const UNSPACED_LINK_ENDS: &[&str] = &[
-    "是", "为", "為", "叫", "成", "成了", "到", "作", "即", "就", "係", "就是", "等于", "等於", "做", "的", "设", "設",
-];
-
-/// Remarks on how a value is spelled.
-const REMARKS: &[&str] = &[
-    "capital",
-    "capitals",
-    "lowercase",
-    "uppercase",
-    "lower",
-    "upper",
-    "caps",
-    "spaces",
-    "space",
-    "hyphen",
-    "hyphens",
-    "dash",
-    "dot",
-    "underscore",
-    "exclamation",
-    "zero",
-    "letter",
-    "digits",
-    "spelled",
-    "temp",
-    "temporary",
-    "rotate",
-    "expires",
-    "hurry",
-    "expired",
-];
-
-/// The same in Chinese, anywhere in a run.
-const UNSPACED_REMARKS: &[&str] = &[
-    "大写",
-    "大寫",
-    "小写",
-    "小寫",
-    "空格",
-    "空白",
-    "感叹号",
-    "驚嘆號",
-    "下划线",
-    "底線",
-    "数字",
-    "數字",
-    "拼音",
-    "字母",
-    "临时",
-    "臨時",
-    "别外传",
-    "過期",
-    "过期",
-];
-
-/// What a word is, for the words around it.
-#[derive(Debug, Clone, Copy, Default)]
-struct WordRole {
-    is_link: bool,
-    is_giving: bool,
-    is_setting: bool,
-    is_remark: bool,
-    is_back_link: bool,
-}
-
-/// The roles of words in small letters.
-static ROLES: LazyLock<HashMap<&'static str, WordRole>> = LazyLock::new(|| {
-    let mut roles = HashMap::<_, WordRole>::new();
-    for word in LINKS {
-        roles.entry(*word).or_default().is_link = true;
-    }
-    for word in GIVING {
-        roles.entry(*word).or_default().is_giving = true;
-    }
-    for word in SETTERS.iter().chain(FILLERS) {
-        roles.entry(*word).or_default().is_setting = true;
-    }
-    for word in REMARKS {
-        roles.entry(*word).or_default().is_remark = true;
-    }
-    for word in BACK_LINKS {
-        roles.entry(*word).or_default().is_back_link = true;
-    }
-    roles
-});
-
-/// Returns the role of a word of any case, or of a run of Chinese.
-fn role(word: &str) -> WordRole {
-    const LONGEST: usize = 16;
-    if word.starts_with(is_unspaced) {
-        return WordRole {
-            is_link: has_link_end(word),
-            is_giving: UNSPACED_GIVING.iter().any(|end| word.ends_with(end)),
-            is_remark: UNSPACED_REMARKS.iter().any(|remark| word.contains(remark)),
-            ..WordRole::default()
-        };
-    }
-    let known = match word.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        _ if word.len() > LONGEST => None,
-        true => ROLES.get(word.to_ascii_lowercase().as_str()),
-        false => ROLES.get(word),
-    };
-    known.copied().unwrap_or_default()
-}
 
 /// The pieces of a region with what they are among.
 pub(super) struct Around<'t> {
@@ -152,7 +37,7 @@ struct Tied {
 
 impl<'t> Around<'t> {
     pub fn new(text: &'t str, pieces: &'t [Piece<'t>], cues: &'t [Cue]) -> Around<'t> {
-        let roles = pieces.iter().map(|piece| role(piece.text)).collect::<Vec<_>>();
+        let roles = pieces.iter().map(|piece| WordRole::of(piece.text)).collect::<Vec<_>>();
         let mut sum = Sums::default();
         let sums = pieces.iter().zip(&roles).map(|(piece, role)| {
             sum.stops += usize::from(piece.gap.is_stop);
@@ -321,7 +206,7 @@ impl<'t> Around<'t> {
         let low = text.to_ascii_lowercase();
         match low.as_str() {
             "to" | "as" | "into" | "from" | "and" | "or" | "but" | "not" => 7,
-            _ if role.is_setting => 8,
+            _ if (role.is_setter || role.is_filler) => 8,
             "user" | "username" | "login" | "admin" | "root" | "account" | "deploy" | "guest" => 10,
             low if names::contains_keyword(low) => 9,
             low if prose::is_prose(low) => 12,
@@ -424,10 +309,6 @@ impl<'t> Around<'t> {
             _ => 3,
         }
     }
-}
-
-fn has_link_end(text: &str) -> bool {
-    UNSPACED_LINK_ENDS.iter().any(|end| text.ends_with(end))
 }
 
 /// Names first, hints last.

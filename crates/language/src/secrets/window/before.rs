@@ -6,7 +6,8 @@ use super::super::shape::{Shape, is_mixed, shape};
 use super::super::{MASK, Secret, forms, prose, push};
 use super::case::is_followed_by_unit;
 use super::reading::Tie;
-use super::words::{BACK_LINKS, CLAUSES, GIVING, SETTERS, UNSPACED_BACK_LINKS};
+use super::roles::WordRole;
+use super::words::{CLAUSES, UNSPACED_BACK_LINKS};
 
 /// Looks before the name: "use X as the password", "X is the password".
 pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec<Secret>) {
@@ -121,10 +122,8 @@ fn is_called(before: &Piece, piece: &Piece) -> bool {
         "guess", "believe", "hey", "please", "me", "you", "old", "new", "one", "both",
     ];
     let low = before.text.to_ascii_lowercase();
-    let is_lead = LEADS.contains(&low.as_str())
-        || GIVING.contains(&low.as_str())
-        || SETTERS.contains(&low.as_str())
-        || names::contains_keyword(&low);
+    let role = WordRole::of(&low);
+    let is_lead = LEADS.contains(&low.as_str()) || role.is_giving || role.is_setter || names::contains_keyword(&low);
     piece.gap == Gap::default() && !piece.is_quoted && prose::is_prose(&low) && !is_lead
 }
 
@@ -184,7 +183,7 @@ fn back_tie(text: &str, name: &SecretName, piece: &Piece, between: &[Piece]) -> 
         let is_clause = CLAUSES.contains(&word.text.to_lowercase().as_str());
         !(turns || is_clause || names::contains_keyword(word.text))
     });
-    if (BACK_LINKS.contains(&low.as_str()) || ends_in_link(&low)) && is_clean && between.len() <= 7 {
+    if (WordRole::of(&low).is_back_link || ends_in_link(&low)) && is_clean && between.len() <= 7 {
         return Some(if low == "for" { Tie::Linked } else { Tie::Direct });
     }
     if low == "that's"

@@ -1,14 +1,14 @@
 //! The words that tie a value to the name of a secret, and those that say that no value follows.
 
 /// Words that say that the value follows.
-pub(in crate::secrets) const LINKS: &[&str] = &[
+pub(super) const LINKS: &[&str] = &[
     "is", "was", "are", "were", "be", "being", "equals", "equal", "becomes", "became", "it's", "it’s", "that's",
     "that’s", "its", "reads", "called", "namely", "ist", "es", "est", "value", "val", "say", "says", "i.e", "=", "==",
     "值",
 ];
 
 /// Words that may stand between a linking word and the value.
-pub(in crate::secrets) const FILLERS: &[&str] = &[
+pub(super) const FILLERS: &[&str] = &[
     "now",
     "currently",
     "still",
@@ -77,7 +77,7 @@ pub(in crate::secrets) const FILLERS: &[&str] = &[
 ];
 
 /// Verbs after which `to` comes before the value.
-pub(in crate::secrets) const SETTERS: &[&str] = &[
+pub(super) const SETTERS: &[&str] = &[
     "set",
     "change",
     "changed",
@@ -272,7 +272,7 @@ pub(super) const UNSPACED_LINKS: &[&str] = &[
 ];
 
 /// Linking words after a value: "X as the password".
-pub(in crate::secrets) const BACK_LINKS: &[&str] = &[
+pub(super) const BACK_LINKS: &[&str] = &[
     "is", "as", "was", "=", "being", "for", "==", "becomes", "will", "should", "for:", "→", "are", "works",
 ];
 
@@ -301,7 +301,7 @@ pub(super) const COMMON_PASSWORDS: &[&str] = &[
 ];
 
 /// Verbs by which people hand over a value.
-pub(in crate::secrets) const GIVING: &[&str] = &[
+pub(super) const GIVING: &[&str] = &[
     "use", "using", "used", "try", "tried", "trying", "type", "typed", "typing", "enter", "entered", "entering", "put",
     "paste", "pasted", "give", "gave", "given", "write", "wrote", "pick", "picked", "choose", "chose", "send", "sent",
     "says", "say", "said", "reads", "showed", "shows", "mean", "meant", "was", "with", "accepts", "takes", "wants",
