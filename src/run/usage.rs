@@ -12,6 +12,7 @@ use crate::usage::session::{
 use crate::usage::summary::{LogFacts, UsageSummary};
 use replay::prices::PriceTable;
 use replay::tokens::ratios::RatioTable;
+use std::sync::Arc;
 use transcript::corpus::SessionPlan;
 use transcript::discover::DiscoveredLog;
 use transcript::parallel::{self, join, parallel_map};
@@ -49,11 +50,16 @@ impl<'a> UsageConsumer<'a> {
         report_session(view, self.table, &self.wanted)
     }
 
-    /// Reports on all sessions in a pass of its own. Logs that were reported on when they were read are not loaded again.
-    fn report_all(&self) -> (Vec<SessionReport>, Vec<Problem>) {
+    /// Reports on all sessions in a pass of its own. Logs that were reported on when they were read are not loaded again. What
+    /// the last pass is done with is let go: with many small sessions the reports need that room.
+    fn report_all(&self, is_last_pass: bool) -> (Vec<SessionReport>, Vec<Problem>) {
         self.run.map_planned(0..self.run.session_count(), |planned| {
-            let early = self.run.early_report(planned.plan);
-            early.unwrap_or_else(|| planned.open(|view| self.report(&view)))
+            let (plan, early) = (planned.plan, self.run.early_report(planned.plan));
+            let report = early.unwrap_or_else(|| planned.open(|view| self.report(&view)));
+            if is_last_pass {
+                self.run.release_session(plan);
+            }
+            report
         })
     }
 
@@ -84,7 +90,7 @@ impl<'a> UsageConsumer<'a> {
 /// Sums up the usage of logs: from the cache if it knows the sum, else in one pass with usage as the only consumer. Also
 /// returns the size of what the logs were reduced to, if line hashes were wanted.
 pub fn summarize(
-    logs: &[DiscoveredLog],
+    logs: &Arc<[DiscoveredLog]>,
     options: &ReadOptions<'_>,
     table: &RatioTable,
     predictions: bool,
@@ -118,7 +124,7 @@ pub fn summarize(
     } else {
         (0, None)
     };
-    let (sessions, defects) = UsageConsumer::new(&run, table, predictions, options.cache).report_all();
+    let (sessions, defects) = UsageConsumer::new(&run, table, predictions, options.cache).report_all(true);
     // The packed logs have served their purpose; summing up many calls needs memory.
     run.stored = Vec::new();
     run.split = Vec::new();
@@ -150,7 +156,7 @@ impl Run {
         let summary = known.unwrap_or_else(|| {
             let usage = UsageConsumer::new(self, RatioTable::built_in(), false, cache);
             // The caller has a pass of its own over the sessions, which names those that fail.
-            let (sessions, _) = usage.report_all();
+            let (sessions, _) = usage.report_all(false);
             usage.finish(sessions, Vec::new())
         });
         UsageAccount::new(&summary, prices)
