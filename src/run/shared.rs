@@ -47,9 +47,12 @@ struct SharedPlace {
     failure: OnceLock<String>,
 }
 
+/// An entry that is to be written: the name of its object, and its bytes.
+type WaitingEntry = (String, Vec<u8>);
+
 /// Threads that write entries while logs are parsed.
 struct EntryWriters {
-    sender: SyncSender<(String, Vec<u8>)>,
+    sender: SyncSender<WaitingEntry>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -165,25 +168,27 @@ impl SharedPlace {
         let (head, rest) = name.split_at(2);
         format!("{start}build-{BUILD_ID}/{head}/{rest}")
     }
+
+    /// Writes entries until there are no more. After a failure they are dropped, so that who hands them on does not wait.
+    fn write_all(&self, receiver: &Mutex<Receiver<WaitingEntry>>) {
+        while let Some((key, entry)) = receive(receiver) {
+            if self.failure.get().is_some() {
+                continue;
+            }
+            if let Err(fault) = self.bucket.write(&key, entry) {
+                self.failure.get_or_init(|| fault.to_string());
+            }
+        }
+    }
 }
 
 impl EntryWriters {
     fn start(place: &Arc<SharedPlace>) -> EntryWriters {
         let (sender, receiver) = sync_channel(MAX_WAITING);
         let receiver = Arc::new(Mutex::new(receiver));
-        let write_all = |place: Arc<SharedPlace>, receiver: Arc<Mutex<Receiver<(String, Vec<u8>)>>>| {
-            while let Some((key, entry)) = receive(&receiver) {
-                if place.failure.get().is_some() {
-                    continue;
-                }
-                if let Err(fault) = place.bucket.write(&key, entry) {
-                    place.failure.get_or_init(|| fault.to_string());
-                }
-            }
-        };
         let start = |_| {
             let (place, receiver) = (Arc::clone(place), Arc::clone(&receiver));
-            std::thread::spawn(move || write_all(place, receiver))
+            std::thread::spawn(move || place.write_all(&receiver))
         };
         EntryWriters {
             sender,
