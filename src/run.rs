@@ -20,6 +20,7 @@ mod read;
 mod remote;
 mod selection;
 mod session_view;
+mod shared;
 mod source;
 mod split;
 mod trail;
@@ -88,7 +89,7 @@ pub struct Run {
     /// Whether line hashes were wanted.
     with_line_hashes: bool,
     /// Logs that many sessions share, once one of these was loaded, split into a part for each.
-    split: Vec<OnceLock<SplitLog>>,
+    split: Vec<OnceLock<Box<SplitLog>>>,
     /// Which logs hold a compaction.
     compacted: Vec<bool>,
     /// By session: chains and traces that were built before the pass that needs them.
@@ -115,11 +116,11 @@ pub type LogHash = (String, u64, Option<ContentHash>);
 impl Run {
     /// Reads all logs.
     pub fn read(logs: &[DiscoveredLog], options: &ReadOptions<'_>) -> Run {
-        Run::read_shared(&Arc::from(logs), options)
+        Run::read_shared(&logs.into(), options)
     }
 
-    /// Reads all logs of a list that the caller keeps, too.
-    fn read_shared(logs: &Arc<[DiscoveredLog]>, options: &ReadOptions<'_>) -> Run {
+    /// Reads all logs and shares their list, which is long if there are many.
+    pub fn read_shared(logs: &Arc<[DiscoveredLog]>, options: &ReadOptions<'_>) -> Run {
         Run::read_known(logs, &known_contents(logs, options), None, options)
     }
 
@@ -220,7 +221,7 @@ impl Run {
 
     /// Returns the hash of each log, in the order of the logs. Asked for by [`ReadOptions::with_content_hashes`].
     pub fn log_hashes(&self) -> Vec<LogHash> {
-        let logs = std::iter::zip(&self.logs[..], &self.hashes);
+        let logs = std::iter::zip(self.logs.iter(), &self.hashes);
         logs.map(|(found, hash)| (found.path.display().to_string(), found.stamp.size, *hash))
             .collect()
     }
@@ -359,13 +360,19 @@ impl Run {
         (results.collect(), problems)
     }
 
+    /// Lets go of the logs that belong to one session alone and are not loaded again.
+    fn release_session(&self, plan: &SessionPlan) {
+        let own = plan.logs.iter().filter(|log| self.outlines[**log].sessions.len() == 1);
+        own.for_each(|log| self.stored[*log].release());
+    }
+
     /// Loads what a log has of a session: all of the log if few sessions share it.
     fn load_log(&self, at: usize, session: &str) -> SessionLog {
         if self.outlines[at].sessions.len() < MIN_SPLIT_SESSIONS {
             return self.load_whole_log(at);
         }
         let split = self.split[at].get_or_init(|| {
-            let split = SplitLog::new(self.load_whole_log(at));
+            let split = Box::new(SplitLog::new(self.load_whole_log(at)));
             self.stored[at].release();
             split
         });

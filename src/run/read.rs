@@ -304,7 +304,7 @@ pub(super) enum LogDelivery {
 }
 
 impl LogDelivery {
-    /// Takes a log from the cache, or fetches it.
+    /// Takes a log from the cache, or from that which machines share, or fetches it.
     pub fn fetch(
         found: &DiscoveredLog,
         known: Option<ContentHash>,
@@ -312,7 +312,8 @@ impl LogDelivery {
         options: &ReadOptions<'_>,
     ) -> LogDelivery {
         let path = found.path.display().to_string();
-        match read_cached(found, &path, known, budget, options) {
+        let cached = read_cached(found, &path, known, budget, options);
+        match cached.or_else(|| read_shared(found, &path, budget, options)) {
             Some(cached) => LogDelivery::Cached(Box::new(cached)),
             None => LogDelivery::Fetched(fetch_log(found)),
         }
@@ -417,9 +418,10 @@ fn store_log(
     let is_whole = log.bytes >= BIG_LOG_BYTES && reserve_whole_log(&log, outline, &budget.whole_bytes_left);
     let packed = (content.is_some() || !is_whole).then(|| pack::pack(&log));
     if let (Some(cache), Some(content), Some(packed)) = (options.cache, content, &packed) {
-        cache.put(found, content, CachePart::Log, packed);
-        if let Some(lines) = line_hashes {
-            cache.put(found, content, CachePart::Lines, lines);
+        let lines = line_hashes.map(|lines| (CachePart::Lines, lines));
+        for (part, packed) in [(CachePart::Log, &packed[..])].into_iter().chain(lines) {
+            cache.put(found, content, part, packed);
+            cache.put_shared(found, content, part, packed);
         }
     }
     match packed.filter(|_| !is_whole) {
@@ -445,6 +447,40 @@ fn read_cached(
         false => None,
     };
     let packed = cache.get(&content, found.packing, CachePart::Log)?;
+    load_packed(found, path, content, packed, line_hashes, budget, options)
+}
+
+/// Returns a log that another machine made an entry of, and keeps it in the cache of this one; `None` if any part that is wanted
+/// is missing.
+fn read_shared(found: &DiscoveredLog, path: &str, budget: &ReadBudget, options: &ReadOptions<'_>) -> Option<LoadedLog> {
+    let cache = options.cache?;
+    let (content, packed) = cache.get_shared(found, CachePart::Log)?;
+    let line_hashes = match options.with_line_hashes {
+        true => Some(
+            cache
+                .get_shared(found, CachePart::Lines)
+                .filter(|(of, _)| *of == content)?
+                .1,
+        ),
+        false => None,
+    };
+    cache.put(found, content, CachePart::Log, &packed);
+    if let Some(lines) = &line_hashes {
+        cache.put(found, content, CachePart::Lines, lines);
+    }
+    load_packed(found, path, content, packed, line_hashes, budget, options)
+}
+
+/// Returns a log from its packed form; `None` if it is none.
+fn load_packed(
+    found: &DiscoveredLog,
+    path: &str,
+    content: ContentHash,
+    packed: Vec<u8>,
+    line_hashes: Option<Vec<u8>>,
+    budget: &ReadBudget,
+    options: &ReadOptions<'_>,
+) -> Option<LoadedLog> {
     let front = PackedOutline::read(&packed).ok()?;
     let mut problems = Vec::new();
     let counts = LogCounts::new(path, &front.log, &mut problems, budget);

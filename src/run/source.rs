@@ -4,12 +4,14 @@
 #![allow(clippy::disallowed_methods, reason = "looks for folders, and reads lists of paths")]
 
 use crate::run::cache::Cache;
+use crate::run::fetching::is_remote;
 use crate::run::messages::read_messages;
 use crate::run::parts::PartSet;
 use crate::run::progress::{progress_bar, progress_with_template};
 use crate::run::read::ReadOptions;
 use crate::run::remote::discover_all;
 use crate::run::selection::SelectionQuery;
+use crate::run::shared::SharedCache;
 use crate::run::trail::{NothingFound, ReadTrail};
 use crate::run::{Run, folders};
 use crate::usage::session::TimeRange;
@@ -45,6 +47,8 @@ pub struct LogInput {
     pub follow_links: bool,
     /// Folder of the cache, if one is used.
     pub cache: Option<PathBuf>,
+    /// Prefix of a bucket where machines share what they made of logs in object stores.
+    pub shared_cache: Option<PathBuf>,
     /// Parts that hold the logs, in place of the paths.
     pub parts: Option<PartSet>,
     /// Whether there are no progress bars.
@@ -77,6 +81,7 @@ impl Default for LogInput {
             max_line: DEFAULT_MAX_LINE,
             follow_links: false,
             cache: None,
+            shared_cache: None,
             parts: None,
             quiet: false,
             wants_all_problems: false,
@@ -156,16 +161,14 @@ pub fn with_logs<R: Send>(
 ) -> Result<R> {
     let input = input.into();
     input.selection.check()?;
+    if let Some(url) = &input.shared_cache {
+        SharedCache::check(url)?;
+    }
     with_threads(input.threads, || {
         let (found, limits) = find_logs(&input, needs)?;
         let logs = Arc::<[DiscoveredLog]>::from(found.logs);
         let is_sample = logs.iter().any(is_sample_log);
-        let cache = input
-            .cache
-            .as_deref()
-            // The sample is in no file whose state the cache could know.
-            .filter(|_| !is_sample)
-            .map(|folder| Cache::open(folder, limits.max_line));
+        let cache = open_cache(&input, &logs, limits)?;
         let total = logs.iter().map(|log| log.stamp.size).sum();
         let bar = progress_bar(total, input.quiet);
         let trail = ReadTrail::default();
@@ -194,6 +197,14 @@ pub fn with_logs<R: Send>(
             parts.check()?;
         }
         if let Some(cache) = cache {
+            if let Some(failure) = cache.finish_sharing().filter(|_| !input.quiet) {
+                bar.finish_and_clear();
+                // A closed standard error is no reason to stop.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "{failure}\n  the logs themselves were read in its place"
+                );
+            }
             cache.close();
         }
         bar.finish_and_clear();
@@ -212,6 +223,19 @@ pub fn with_logs<R: Send>(
         }
         Ok(result)
     })?
+}
+
+/// Opens the cache, with that which machines share if some logs lie in object stores.
+fn open_cache(input: &LogInput, logs: &[DiscoveredLog], limits: ReadLimits) -> Result<Option<Cache>> {
+    // The sample is in no file whose state the cache could know.
+    let Some(folder) = input.cache.as_deref().filter(|_| !logs.iter().any(is_sample_log)) else {
+        return Ok(None);
+    };
+    let shared = input.shared_cache.as_deref();
+    let shared = shared.filter(|_| logs.iter().any(is_remote)).map(SharedCache::open);
+    Ok(Some(
+        Cache::open(folder, limits.max_line).with_shared(shared.transpose()?),
+    ))
 }
 
 /// Returns the time of the newest record. Fails if the logs were read and hold no record of a session.

@@ -50,11 +50,16 @@ impl<'a> UsageConsumer<'a> {
         Box::new(report_session(view, self.table, &self.wanted))
     }
 
-    /// Reports on all sessions in a pass of its own. Logs that were reported on when they were read are not loaded again.
-    fn report_all(&self) -> (ReportList, Vec<Problem>) {
+    /// Reports on all sessions in a pass of its own. Logs that were reported on when they were read are not loaded again. What
+    /// the last pass is done with is let go: with many small sessions the reports need that room.
+    fn report_all(&self, is_last_pass: bool) -> (ReportList, Vec<Problem>) {
         self.run.map_planned(0..self.run.session_count(), |planned| {
-            let early = self.run.early_report(planned.plan);
-            early.unwrap_or_else(|| planned.open(|view| self.report(&view)))
+            let (plan, early) = (planned.plan, self.run.early_report(planned.plan));
+            let report = early.unwrap_or_else(|| planned.open(|view| self.report(&view)));
+            if is_last_pass {
+                self.run.release_session(plan);
+            }
+            report
         })
     }
 
@@ -119,7 +124,7 @@ pub fn summarize(
     } else {
         (0, None)
     };
-    let (sessions, defects) = UsageConsumer::new(&run, table, predictions, options.cache).report_all();
+    let (sessions, defects) = UsageConsumer::new(&run, table, predictions, options.cache).report_all(true);
     // The packed logs have served their purpose; summing up many calls needs memory.
     run.stored = Vec::new();
     run.split = Vec::new();
@@ -151,7 +156,7 @@ impl Run {
         let summary = known.unwrap_or_else(|| {
             let usage = UsageConsumer::new(self, RatioTable::built_in(), false, cache);
             // The caller has a pass of its own over the sessions, which names those that fail.
-            let (sessions, _) = usage.report_all();
+            let (sessions, _) = usage.report_all(false);
             usage.finish(sessions, Vec::new())
         });
         UsageAccount::new(&summary, prices)
