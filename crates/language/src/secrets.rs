@@ -172,6 +172,7 @@ fn find_named(text: &str, found: &mut Vec<Secret>) -> Vec<Cue> {
             Sign::Name(kind) => {
                 if let Some(name) = names::read_name(text, start, end, kind) {
                     window::find(text, &name, found);
+                    window::find_in_name(text, end..name.end, found);
                     done = name.end;
                     cues.extend(Cue::of_name(&name));
                 } else {

@@ -226,7 +226,7 @@ fn match_form(bytes: &[u8], is_inside: bool) -> Option<(&'static str, usize)> {
 /// Returns whether a token behind a joint, as in `backup-TOKEN.sql`, says enough: its beginning is no short word, and what
 /// follows is one long run.
 fn is_token_inside(form: &Form, body: &[u8]) -> bool {
-    const SHORTEST_PREFIX: usize = 4;
+    const SHORTEST_PREFIX: usize = 3;
     const SHORTEST_RUN: usize = 20;
     let run = body.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
     form.prefix.len() >= SHORTEST_PREFIX && run >= SHORTEST_RUN

@@ -20,7 +20,7 @@ use before::find_before;
 use case::{is_value, value_range};
 use columns::find_in_column;
 use declared::find_declared;
-pub(super) use declared::find_in_query;
+pub(super) use declared::{find_in_name, find_in_query};
 use phrases::{
     find_digit_groups, find_in_call, find_letter_groups, find_long_phrase, find_pair, find_unspaced_value, find_words,
 };
@@ -142,7 +142,8 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
             before = Some(piece);
             continue;
         }
-        if name.kind == NameKind::Pin
+        let may_be_digits = name.kind == NameKind::Pin || name.kind == NameKind::Password && name.is_unspaced;
+        if may_be_digits
             && (name.is_unspaced || reading.is_linked || reading.count <= 2)
             && let Some(end) = find_digit_groups(text, &piece)
         {

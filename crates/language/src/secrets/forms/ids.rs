@@ -304,12 +304,16 @@ pub(super) fn is_id_prefix(prefix: &[u8]) -> bool {
 pub(in crate::secrets) fn is_ordinary_id(value: &str) -> bool {
     let low = value.as_bytes();
     if [
-        "pk_", "sha1-", "sha256-", "sha384-", "sha512-", "sha256:", "SHA256:", "md5:", "MD5:", "h1:", "urn:", "arn:",
-        "did:", "data:", "ocid1.",
+        "pk_", "sha1-", "sha256-", "sha384-", "sha512-", "sha256:", "SHA256:", "sha256=", "sha512=", "md5:", "MD5:",
+        "h1:", "urn:", "arn:", "did:", "data:", "ocid1.",
     ]
     .iter()
     .any(|prefix| value.starts_with(prefix))
     {
+        return true;
+    }
+    // The public number of a program of WeChat.
+    if low.len() == 18 && low.starts_with(b"wx") && low[2..].iter().all(u8::is_ascii_hexdigit) {
         return true;
     }
     let joint = low.iter().position(|byte| b"_-".contains(byte));

@@ -211,8 +211,7 @@ fn is_algorithm(value: &str) -> bool {
 /// a number of an advisory or a ticket.
 pub(super) fn is_notation(value: &str) -> bool {
     let has_mark = [
-        "\\x", "\\u", "&lt;", "&gt;", "&amp;", "&quot;", ":\"", "=\"", "='", "[^", "$(", "\\\\", "##", "/>", "</",
-        "[a-", "[0-",
+        "\\x", "\\u", "&lt;", "&gt;", "&quot;", ":\"", "=\"", "='", "[^", "$(", "\\\\", "##", "/>", "</", "[a-", "[0-",
     ]
     .iter()
     .any(|mark| value.contains(mark));
@@ -273,7 +272,9 @@ pub(super) fn is_notation(value: &str) -> bool {
         project.contains('/') && project.bytes().all(is_name) && number.bytes().all(|byte| byte.is_ascii_digit())
     });
     let is_encoded_text = value.matches("%20").count() >= 2;
+    let is_query = value.contains("&amp;") && value.contains('=');
     has_mark
+        || is_query
         || is_issue
         || is_encoded_text
         || is_color

@@ -57,11 +57,25 @@ fn is_part_of_other(text: &str, name: &SecretName, piece: &Piece, end: usize, lo
         Shape::Digits | Shape::Word => true,
         looks => looks == Shape::Odd && value.starts_with(|c: char| c.is_ascii_digit()),
     };
+    // `secret "db-cred-2" created`: the name of an object.
+    let is_object = piece.is_quoted
+        && name.kind == NameKind::Token
+        && [
+            " deleted",
+            " created",
+            " configured",
+            " unchanged",
+            " not found",
+            " patched",
+        ]
+        .iter()
+        .any(|verb| text[end..].trim_start_matches(['"', '\'']).starts_with(verb));
     // `password: x → autocomplete="new-password"`
     let is_attribute = !piece.is_quoted && (text[end..].starts_with("=\"") || text[end..].starts_with("='"));
     name.kind == NameKind::Login && value.contains(['/', ':'])
         || may_be_measure && is_followed_by_unit(text, end.max(piece.end))
         || is_attribute
+        || is_object
         || piece.gap.is_cell && looks < Shape::Strong && !is_whole_cell(text, piece.end)
 }
 
@@ -113,13 +127,19 @@ fn is_type_or_variable(value: &str, after: &str) -> bool {
 /// Returns whether a value behind a bare `pass` is one: tests pass, and code passes arguments.
 fn is_pass_value(text: &str, name: &SecretName, case: &Case) -> bool {
     let before = &text[text.floor_char_boundary(name.start.saturating_sub(60))..name.start];
-    let before = before.rsplit('\n').next().unwrap_or_default().to_lowercase();
+    // `User: x` may stand in the line above.
+    let lines = before.rsplit('\n').take(2).collect::<Vec<_>>();
+    let before = lines.first().copied().unwrap_or_default().to_lowercase();
+    let above = lines.get(1).copied().unwrap_or_default().to_lowercase();
     let after = &text[name.end..text.floor_char_boundary((name.end + 60).min(text.len()))];
     let after = after.split('\n').next().unwrap_or_default().to_lowercase();
     let has_user = ["user", "login", "admin", "账号", "帳號", "root", "wifi", "wi-fi"]
         .iter()
         .any(|word| {
-            before.contains(word) || after.contains(&format!(" {word}:")) || after.contains(&format!(" {word}="))
+            before.contains(word)
+                || above.contains(&format!("{word}:"))
+                || after.contains(&format!(" {word}:"))
+                || after.contains(&format!(" {word}="))
         });
     let is_owned = before
         .split_whitespace()
@@ -347,7 +367,9 @@ impl Case {
                     self.length >= least && self.is_about || self.length >= 32 && !self.has_hyphen
                 }
                 Shape::Odd => {
+                    let is_phrase = self.is_quoted && self.is_after_run && self.length >= 12;
                     self.length >= 6 && (self.has_digit || self.has_sign) && (self.is_about || self.is_quoted)
+                        || is_phrase
                 }
                 looks => looks >= Shape::Strong && self.length >= 6,
             },

@@ -59,6 +59,19 @@ fn literal_at(text: &str, at: usize) -> Option<Range<usize>> {
     rest[1 + length..].starts_with(quote).then_some(start..start + length)
 }
 
+/// Adds the value that the rest of a name holds, as those of branches do: `set-db-password-to-X`.
+pub(in crate::secrets) fn find_in_name(text: &str, rest: Range<usize>, found: &mut Vec<Secret>) {
+    let value = ["-to-", "_to_", "-is-", "_is_"]
+        .iter()
+        .find_map(|link| text[rest.clone()].strip_prefix(link));
+    if let Some(value) = value
+        && value.bytes().any(|byte| byte.is_ascii_digit())
+        && shape(value) >= Shape::Word
+    {
+        push(found, rest.end - value.len()..rest.end, "secret-in-name");
+    }
+}
+
 /// Adds the value of a field that stands for a key in the query of an address: `?appid=X`.
 pub(in crate::secrets) fn find_in_query(text: &str, end: usize, found: &mut Vec<Secret>) {
     let length = text[end..]

@@ -124,7 +124,7 @@ pub(super) fn find_letter_groups(text: &str, piece: &Piece) -> Option<usize> {
 
 /// Returns the end of a value that begins in Chinese and ends in digits or letters: "密码是 龙猫88".
 pub(super) fn find_unspaced_value(text: &str, name: &SecretName, piece: &Piece, reading: &Reading) -> Option<usize> {
-    const LONGEST: usize = 6;
+    const LONGEST: usize = 10;
     let is_set_off = text[..piece.start].ends_with([' ', '：', ':', '=', '「', '“']);
     let is_password = matches!(name.kind, NameKind::Password | NameKind::Phrase);
     let is_tied = reading.is_direct && reading.is_linked && is_set_off && !piece.is_quoted;
