@@ -338,6 +338,8 @@ fn planted(placement: Placement) -> Vec<(String, String)> {
     let tokens = all_pairs(|lists| lists.tokens)
         .into_iter()
         .filter(|(_, token)| !token.contains('\n'));
+    // Each place takes every other token.
+    let tokens = tokens.skip(placement as usize % 2).step_by(2);
     let tokens = tokens.map(|(_, token)| (token.clone(), format!("the access token is {token}")));
     match placement {
         // Names hold no sentences: forms alone.

@@ -278,5 +278,6 @@ fn table(weights: &[f64], limit: f64) -> String {
         let units = (weight * UNIT).round();
         (units != 0.0).then(|| format!("{name} {units}\n"))
     });
-    lines.collect()
+    let head = "# Weights of signs in hundredths, fitted by the example `maskfit`. A word is masked if their sum is above 0.\n";
+    std::iter::once(head.to_owned()).chain(lines).collect()
 }
