@@ -90,6 +90,8 @@ pub fn find_claims(text: &str) -> Vec<Claim> {
 }
 
 fn claims_of_line(line: &str, add: &mut dyn FnMut(ClaimKind, &str)) {
+    // A quotation that has quotation marks itself stands between curly ones.
+    let line = &line.replace(['“', '”'], "\"");
     let spans = code_spans(line);
     let body = &line[2..];
     let span = spans.first().map_or("", String::as_str);
@@ -397,6 +399,10 @@ fn false_correction(claim: &Claim, facts: &SessionFacts) -> Option<String> {
                 false => "nobody said so".to_owned(),
             },
         );
+    }
+    if claim.line.contains("and the model agreed") {
+        let is_granted = facts.granted.iter().any(|words| is_said(words, &claim.about));
+        return (!is_granted).then(|| "the model did not agree".to_owned());
     }
     // Words at a refusal may also ask or add something.
     if claim.line.contains("When refusing a call") {

@@ -22,6 +22,25 @@ pub struct Execution {
     pub order: usize,
 }
 
+/// What a model says to grant that a person is right.
+const GRANTS: [&str; 15] = [
+    "right",
+    "correct",
+    "catch",
+    "point",
+    "apolog",
+    "mistake",
+    "wrong",
+    "sorry",
+    "conflat",
+    "misread",
+    "misunderst",
+    "说得对",
+    "说的对",
+    "抱歉",
+    "shouldn't have",
+];
+
 /// What a log says about one session.
 #[derive(Debug, Default)]
 pub struct SessionFacts {
@@ -32,6 +51,8 @@ pub struct SessionFacts {
     pub tasks: BTreeMap<String, bool>,
     /// Words of a person, in order.
     pub words: Vec<(usize, String)>,
+    /// Words of a person that the model granted right after them.
+    pub granted: Vec<String>,
     /// Text that the client wrote in a person's name.
     pub client_words: Vec<String>,
     /// Results of questions that were answered.
@@ -201,6 +222,7 @@ impl SessionFacts {
         for block in record["message"]["content"].as_array().unwrap_or(&empty) {
             match block["type"].as_str() {
                 Some("text") if !block["text"].as_str().unwrap_or_default().trim().is_empty() => {
+                    self.note_grant(block["text"].as_str().unwrap_or_default());
                     self.last_answer = Some(self.order);
                 }
                 Some("tool_use") => {
@@ -212,6 +234,21 @@ impl SessionFacts {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Notes whether the first text of the model after words of a person says that they are right.
+    fn note_grant(&mut self, text: &str) {
+        let Some((said, words)) = self.words.last() else { return };
+        let is_first = self.last_answer.is_none_or(|answer| answer < *said);
+        let start = text
+            .chars()
+            .take(300)
+            .collect::<String>()
+            .to_lowercase()
+            .replace('\u{2019}', "'");
+        if is_first && GRANTS.iter().any(|grant| start.contains(grant)) {
+            self.granted.push(words.clone());
         }
     }
 

@@ -2,12 +2,14 @@
 //!
 //! A digest takes messages one by one and can be written out at any point. The structure tells what matters: a prompt, an
 //! edit, a failing command and the same command succeeding later, an item on a task list. [`facts`] are the results,
-//! `calls` reads tool calls, `failures` pairs failures with what fixed them.
+//! `calls` reads tool calls, `failures` pairs failures with what fixed them, `sayings` takes what
+//! the model explains, grants and takes back.
 
 mod calls;
 mod cues;
 pub mod facts;
 mod failures;
+mod sayings;
 
 pub use facts::{
     DigestFailure, DigestTurn, ModelSentence, PromptChannel, SentenceKind, ShellCommand, TaskItem, TaskState,
@@ -18,18 +20,15 @@ use crate::conversation::Conversation;
 use crate::offline::earlier_summary::EarlierSummary;
 use crate::offline::gist::plan_heading;
 use crate::offline::lines::is_still_failing;
-use crate::offline::model_sentences::{classify_sentence, strip_intent};
 use crate::offline::names;
-use crate::offline::prose::whole_sentences;
 use crate::offline::requests::referred_text;
 use crate::offline::state::ledger::RepositoryLedger;
 use crate::offline::state::refusals::RefusalList;
 use crate::offline::user_text::{UserText, classify_user_text};
 use calls::PendingCall;
-use cues::{is_correction, is_general, objects, takes_back};
+use cues::{is_correction, is_general, objects};
 use language::clean::strip_control_codes;
 use language::markup;
-use language::sentences::split_prose;
 use memory::extract::extract;
 use memory::kinds::MemoryKind;
 use memory::rules::ExtractionRules;
@@ -86,22 +85,24 @@ pub struct Digest {
     pub earlier_summary: Option<EarlierSummary>,
     /// The last recorded summary after that. Its messages are known, but it may explain more than they do.
     pub latest_summary: Option<EarlierSummary>,
+    /// Step of that summary; 0 if the session has none, or begins with it.
+    pub summary_step: usize,
+    /// Step at which the model last said that what it took for a cause was none.
+    pub rediagnosed_step: usize,
     /// Tasks of sub-agents, and the start of their answers.
     pub agents: Vec<(String, String)>,
     /// Links to pull requests, issues and commits.
     pub links: Vec<String>,
     /// What the user wants from now on, as hooks of memories.
     pub rules: Vec<String>,
-    /// Edits that failed for a formal reason.
-    pub edit_slips: usize,
     /// Messages so far.
     pub steps: usize,
     by_path: HashMap<String, usize>,
     by_command: HashMap<String, usize>,
     pending: HashMap<String, PendingCall>,
     uses: IdMap<String, NameUse>,
-    /// What the model said last: the reason for its next calls.
-    why: String,
+    /// Options of the questions that the user answered last.
+    last_options: Vec<String>,
     last_answer: String,
     is_interrupted: bool,
     /// Whether the user refused a call and has not said why.
@@ -137,7 +138,10 @@ impl Digest {
                 // A later summary includes the earlier ones.
                 match is_first {
                     true => self.earlier_summary = Some(summary),
-                    false => self.latest_summary = Some(summary),
+                    false => {
+                        self.latest_summary = Some(summary);
+                        self.summary_step = self.steps;
+                    }
                 }
             }
             return;
@@ -153,6 +157,9 @@ impl Digest {
             match part {
                 MessagePart::Text(_) if message.is_meta => {}
                 MessagePart::Text(text) => match classify_user_text(text) {
+                    UserText::Words(words) if message.channel == WordsChannel::Queued => {
+                        self.add_prompt(words, PromptChannel::Queued, message.time);
+                    }
                     UserText::Words(words) => self.add_prompt(words, PromptChannel::Message, message.time),
                     UserText::Command(words) => self.add_prompt(words, PromptChannel::Command, message.time),
                     UserText::Shell(words) => self.add_prompt(words, PromptChannel::Shell, message.time),
@@ -167,24 +174,25 @@ impl Digest {
     }
 
     fn add_prompt(&mut self, text: String, channel: PromptChannel, time: Option<Time>) {
-        let question = referred_text(&self.last_answer, &text);
+        // What was typed while the model worked answers nothing that it said in between.
+        let is_running = channel == PromptChannel::Queued && self.turns.last().is_some_and(|turn| !turn.is_answered);
+        let question = match channel {
+            PromptChannel::Message => referred_text(&self.last_answer, &text),
+            _ => None,
+        };
         let is_correction = match channel {
             PromptChannel::Refusal => true,
-            PromptChannel::Message => {
+            PromptChannel::Message | PromptChannel::Queued => {
                 !self.last_answer.is_empty() && (is_correction(&text) || self.is_interrupted && objects(&text))
             }
             PromptChannel::Command | PromptChannel::Shell => false,
         };
         self.note_names(&text, 2.0);
         self.note_rules(&text);
-        if is_correction
-            && channel == PromptChannel::Message
-            && let Some(turn) = self.turns.last_mut()
-        {
-            turn.is_retracted = true;
-            self.sentences.retain(|said| !turn.answer.contains(&said.text));
+        if is_correction && channel != PromptChannel::Refusal && !is_running {
+            self.retract_last_answer();
         }
-        if channel == PromptChannel::Message {
+        if matches!(channel, PromptChannel::Message | PromptChannel::Queued) {
             // Older clients write what the user says to a refusal as the next message.
             if std::mem::take(&mut self.has_silent_refusal) {
                 self.refusals.explain(&text);
@@ -201,21 +209,23 @@ impl Digest {
             channel,
             step: self.steps,
             time,
-            turn: self.turns.len(),
+            turn: self.turns.len() - usize::from(is_running),
+            is_heard: false,
+            is_admitted: false,
         });
         if std::mem::take(&mut self.is_interrupted)
             && let Some(turn) = self.turns.last_mut()
         {
             turn.is_stopped = true;
         }
-        // A refusal belongs to the work on the request before it; a shell command of the user asks for nothing.
-        if !matches!(channel, PromptChannel::Refusal | PromptChannel::Shell) {
+        // A refusal and what was typed while the model worked belong to the work on the request before them; a shell command of
+        // the user asks for nothing.
+        if !is_running && !matches!(channel, PromptChannel::Refusal | PromptChannel::Shell) {
             self.turns.push(DigestTurn {
                 prompt: Some(self.prompts.len() - 1),
                 time,
                 ..DigestTurn::default()
             });
-            self.why.clear();
         }
     }
 
@@ -290,23 +300,7 @@ impl Digest {
         if text.is_empty() || is_client_text {
             return;
         }
-        let sentences = split_prose(&text);
-        if sentences.iter().take(3).any(|sentence| takes_back(sentence)) {
-            self.retract_last_answer();
-        }
-        for sentence in &sentences {
-            if let Some(kind) = classify_sentence(sentence).filter(|_| !takes_back(sentence)) {
-                self.sentences.push(ModelSentence {
-                    text: (*sentence).to_owned(),
-                    kind,
-                    step: self.steps,
-                });
-            }
-        }
-        let is_long = |sentence: &&&str| sentence.len() > 15;
-        if let Some(why) = sentences.iter().rev().find(is_long).or(sentences.last()) {
-            self.why = whole_sentences(&strip_intent(why), 220);
-        }
+        self.note_sentences(&text);
         self.note_names(&text, 1.0);
         if (1..=MOST_LINKS).contains(&text.matches("https://").count()) {
             let is_edge = |sign: char| sign.is_whitespace() || matches!(sign, '(' | ')' | '<' | '>' | '"' | '`');
@@ -321,16 +315,6 @@ impl Digest {
             false => text,
         };
         turn.is_answered = true;
-    }
-
-    /// Marks the answer before the current turn as taken back.
-    fn retract_last_answer(&mut self) {
-        let Some(turn) = self.turns.iter_mut().rev().find(|turn| turn.is_answered) else {
-            return;
-        };
-        turn.is_retracted = true;
-        // What it explained there is taken back too.
-        self.sentences.retain(|said| !turn.answer.contains(&said.text));
     }
 
     fn add_link(&mut self, word: &str) {
@@ -517,6 +501,38 @@ mod tests {
         let open = digest.tasks.iter().filter(|task| task.state == TaskState::Open);
         assert_eq!(open.map(|task| task.text.as_str()).collect::<Vec<_>>(), ["Check it"]);
         assert_eq!(digest.choices[0].answer, "The second");
+    }
+
+    #[test]
+    fn what_was_typed_while_the_model_worked_belongs_to_that_work() {
+        let mut digest = Digest::new("/w");
+        digest.push(&user("fix the parser"));
+        calls(&mut digest, "Bash", json!({"command": "cargo test"}), "ok", false);
+        let mut queued = user("how does it read dates?");
+        queued.channel = WordsChannel::Queued;
+        digest.push(&queued);
+        calls(&mut digest, "Bash", json!({"command": "cargo test"}), "ok", false);
+        digest.push(&says("The parser is fixed."));
+        assert_eq!((digest.prompts.len(), digest.turns.len()), (2, 1));
+        assert_eq!(digest.prompts[1].turn, 0);
+        assert!(digest.turns[0].is_answered && !digest.turns[0].is_retracted);
+    }
+
+    #[test]
+    fn a_remark_is_a_correction_if_the_model_grants_it() {
+        let mut digest = Digest::new("/w");
+        digest.push(&user("look at the login"));
+        digest.push(&says(
+            "The login fails because `CLIENT_ID` is not set in any of the files.",
+        ));
+        digest.push(&user("it is in the .env of the app"));
+        digest.push(&says("You're right, it is set. The key is in the wrong form."));
+        digest.push(&user("ok, but what if there is none?"));
+        digest.push(&says("Then it stops with an error."));
+        let corrections = digest.prompts.iter().map(|prompt| prompt.is_correction);
+        assert_eq!(corrections.collect::<Vec<_>>(), [false, true, false]);
+        assert!(digest.turns[0].is_retracted);
+        assert!(digest.sentences.iter().all(|said| !said.text.contains("CLIENT_ID")));
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! Lines about files, commands, failures and choices, which notes and summaries share.
 
 use crate::offline::compose::inline_quote;
-use crate::offline::digest::{
-    Digest, DigestFailure, PromptChannel, SentenceKind, ShellCommand, TouchedFile, UserChoice, UserPrompt,
-};
+use crate::offline::digest::{Digest, DigestFailure, PromptChannel, ShellCommand, TouchedFile, UserChoice, UserPrompt};
 use crate::offline::gist::quote_message;
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
@@ -108,48 +106,33 @@ pub fn format_outcome(text: &str) -> String {
     }
 }
 
-/// Formats a file, what was done to it, and why.
-pub fn file_line(digest: &Digest, file: &TouchedFile) -> String {
+/// Most symbols of a file.
+const MOST_SYMBOLS: usize = 3;
+
+/// Formats a file, what was done to it, and what is in it by `about`, if that is not empty.
+pub fn file_line(digest: &Digest, file: &TouchedFile, about: &str) -> String {
     let path = inline_code(names::relative_path(&file.path, &digest.root));
-    let times = |count: usize, what: &str| match count {
-        0 => None,
-        1 => Some(format!("{what} once")),
-        count => Some(format!("{what} {count} times")),
+    let done = match (file.changes, file.is_new) {
+        (0, _) => "read",
+        (_, true) => "new",
+        (_, false) => "changed",
     };
-    let mut done = Vec::new();
-    if file.is_new {
-        done.push("new".to_owned());
-    }
-    done.extend(times(file.changes, "changed"));
-    if file.changes == 0 {
-        done.extend(times(file.reads, "read"));
-    }
     let symbols = file
         .symbols
         .iter()
         .rev()
-        .take(8)
-        .map(|symbol| inline_code(symbol))
-        .collect::<Vec<_>>();
+        .take(MOST_SYMBOLS)
+        .map(|symbol| inline_code(symbol));
+    let symbols = symbols.collect::<Vec<_>>();
     let symbols = match symbols.is_empty() {
         true => String::new(),
         false => format!(": {}", symbols.join(", ")),
     };
-    let whys = file
-        .change_reasons
-        .iter()
-        .rev()
-        .take(2)
-        .map(|why| escape_markdown(why))
-        .collect::<Vec<_>>();
-    let why = match whys.is_empty() {
-        true if file.changes == 0 && !file.read_reason.is_empty() => {
-            format!(". {}", escape_markdown(&whole_sentences(&file.read_reason, 140)))
-        }
+    let about = match about.is_empty() {
         true => String::new(),
-        false => format!(". {}", whys.join(" / ")),
+        false => format!(". {}", escape_markdown(about)),
     };
-    format!("- {path} ({}){symbols}{why}", done.join(", "))
+    format!("- {path} ({done}){symbols}{about}")
 }
 
 /// Formats a failure and what fixed it.
@@ -230,6 +213,7 @@ pub fn corrections(digest: &Digest) -> Vec<&UserPrompt> {
 pub fn correction_line(prompt: &UserPrompt, most: usize) -> String {
     let label = match prompt.channel {
         PromptChannel::Refusal => "When refusing a call, the user said",
+        _ if prompt.is_admitted => "The user corrected, and the model agreed",
         _ => "The user corrected",
     };
     format!("- {label}: {}", quote_message(&prompt.text, most))
@@ -346,52 +330,11 @@ pub fn uncommitted_line(digest: &Digest) -> Option<String> {
 /// Formats a question and its answer.
 pub fn choice_line(choice: &UserChoice) -> String {
     let question = escape_markdown(&choice.question);
-    let answer = inline_quote(&choice.answer, 300);
+    let answer = inline_quote(&choice.answer, 900);
     // Who answers with a question has not decided yet.
     match choice.answer.trim_end().ends_with(['?', '？']) {
         true => format!("- Not decided: {question}: the user asked back {answer}"),
         false => format!("- Decided: {question}: {answer}"),
-    }
-}
-
-/// Returns the newest sentences of a kind in their order, each once.
-pub fn best_sentences(digest: &Digest, kind: SentenceKind) -> Vec<&str> {
-    let mut found = Vec::<&str>::new();
-    for said in digest.sentences.iter().rev().filter(|said| said.kind == kind) {
-        if found.len() == MOST_FACTS {
-            break;
-        }
-        if !found.contains(&said.text.as_str()) {
-            found.push(&said.text);
-        }
-    }
-    found.reverse();
-    found
-}
-
-/// Returns the folders of touched files with the number of files and of changed files, the busiest first.
-pub fn busiest_folders(digest: &Digest) -> Vec<(String, usize, usize)> {
-    let mut folders = std::collections::BTreeMap::<&str, (usize, usize)>::new();
-    for file in &digest.files {
-        let path = names::relative_path(&file.path, &digest.root);
-        let folder = path.rfind('/').map_or(".", |at| &path[..at]);
-        let entry = folders.entry(folder).or_default();
-        entry.0 += 1;
-        entry.1 += usize::from(file.changes > 0);
-    }
-    let mut folders = folders
-        .into_iter()
-        .map(|(folder, (files, changed))| (folder.to_owned(), files, changed))
-        .collect::<Vec<_>>();
-    folders.sort_by_key(|(_, files, changed)| (Reverse(*changed), Reverse(*files)));
-    folders
-}
-
-pub fn format_file_count(files: usize) -> String {
-    if files == 1 {
-        "1 file".into()
-    } else {
-        format!("{files} files")
     }
 }
 

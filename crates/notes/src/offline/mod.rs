@@ -1,10 +1,12 @@
 //! The offline backend: notes and summaries from the conversation itself, without a model. Deterministic, and the default.
 //!
 //! [`digest`] finds what happened; [`notes`] and [`summary`] turn it into weighted items; [`mod@compose`] keeps what fits. Words
-//! are quoted, never invented. [`state`] decides how things stand at the end. [`user_text`], [`model_sentences`], [`shell`] and [`names`] interpret single texts;
+//! are quoted, never invented. [`state`] decides how things stand at the end, [`statements`] which explanations
+//! still do, [`open_end`] what comes next. [`user_text`], [`model_sentences`], [`shell`] and [`names`] interpret single texts;
 //! [`requests`] and [`lines`] are shared by notes and summaries.
 
 pub mod compose;
+pub mod descriptions;
 pub mod digest;
 pub mod earlier_summary;
 pub mod gist;
@@ -12,11 +14,15 @@ pub mod lines;
 pub mod model_sentences;
 pub mod names;
 pub mod notes;
+pub mod open_end;
+pub mod pasted;
 pub mod pending;
 pub mod prose;
+pub mod quotes;
 pub mod requests;
 pub mod shell;
 pub mod state;
+pub mod statements;
 pub mod summary;
 pub mod user_messages;
 pub mod user_text;

@@ -1,11 +1,11 @@
 //! What is open at the end of a session, shared by notes and summaries: refusals, tasks, the request without an answer,
 //! failures, and what an earlier summary left open and nothing since has done.
 
-use crate::offline::compose::inline_quote;
 use crate::offline::digest::{Digest, DigestFailure, TaskItem, TaskState};
 use crate::offline::lines::{MOST_FACTS, changed_since, is_still_failing, refusal_lines};
+use crate::offline::open_end::open_question;
 use crate::offline::prose::whole_sentences;
-use crate::offline::requests::{is_request, open_question, quote_request, unanswered_request};
+use crate::offline::requests::{is_request, quote_request, unanswered_request};
 use language::markdown::{escape_markdown, inline_code};
 use language::words::content_words;
 use std::collections::HashSet;
@@ -15,15 +15,16 @@ const STALE_PROMPTS: usize = 3;
 
 /// Returns the lines about what is open, the most important first.
 pub fn pending_lines(digest: &Digest) -> Vec<String> {
-    let mut lines = refusal_lines(digest);
+    let mut lines = Vec::new();
+    if let Some(question) = open_question(digest) {
+        lines.push(format!("- Waiting for an answer to {question}"));
+    }
+    lines.extend(refusal_lines(digest));
     lines.extend(unanswered_request(digest).map(|prompt| {
         let label = unanswered_label(digest);
         format!("- {label}: {}", quote_request(digest, prompt, 200))
     }));
     lines.extend(task_lines(digest));
-    if let Some(question) = open_question(digest) {
-        lines.push(format!("- Waiting for an answer to {}", inline_quote(question, 300)));
-    }
     let open = digest.failures.iter().rev();
     let open = open.filter(|failure| is_still_failing(digest, failure)).take(3);
     lines.extend(open.map(|failure| open_failure_line(digest, failure)));

@@ -2,6 +2,7 @@
 
 use super::Digest;
 use super::facts::{ShellCommand, TaskItem, TaskState, TouchedFile, UserChoice};
+use crate::offline::compose::inline_quote;
 use crate::offline::gist::plan_heading;
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
@@ -9,7 +10,9 @@ use crate::offline::shell::{is_read_only_command, normalize_command, tool_output
 use crate::offline::state::intent::CommandIntent;
 use crate::offline::state::refusals::RefusedCall;
 use language::shorten::to_one_line;
+use language::words::content_words;
 use serde_json::Value;
+use std::collections::HashSet;
 use transcript::tools::tool_role;
 
 /// A call whose result is not known yet.
@@ -23,18 +26,26 @@ enum PendingKind {
     Read { path: String },
     Run { command: usize, raw: String },
     NewTask { text: String },
-    Ask,
+    Ask { questions: Vec<AskedQuestion> },
     Plan { plan: String },
     Agent { about: String },
     Other { what: String },
+}
+
+/// A question of the model with the answers that it offers.
+struct AskedQuestion {
+    text: String,
+    options: Vec<String>,
 }
 
 /// An edit or a write.
 struct PendingChange {
     path: String,
     symbols: Vec<String>,
+    /// Symbols that it removes.
+    removed: Vec<String>,
+    /// The lines that it adds.
     text: String,
-    why: String,
     is_write: bool,
 }
 
@@ -73,7 +84,9 @@ impl Digest {
                 self.update_task(text("taskId"), text("status"), text("subject"));
                 PendingKind::Other { what: String::new() }
             }
-            "AskUserQuestion" => PendingKind::Ask,
+            "AskUserQuestion" => PendingKind::Ask {
+                questions: asked_questions(input),
+            },
             "ExitPlanMode" => {
                 self.proposed_title = plan_title(text("plan"));
                 PendingKind::Plan {
@@ -108,9 +121,14 @@ impl Digest {
         };
         let changes = edit_texts(tool, input);
         let mut symbols = Vec::<String>::new();
+        let mut removed = Vec::<String>::new();
         for (old, new) in &changes {
+            removed.extend(names::removed_definitions(old, new).into_iter().map(str::to_owned));
             self.note_names(new, 3.0);
             self.note_names(old, 1.0);
+            if names::is_text_file(input_text(input, key)) {
+                continue;
+            }
             for symbol in names::touched_symbols(old, new, 6) {
                 if !symbols.iter().any(|known| known == symbol) {
                     symbols.push(symbol.to_owned());
@@ -122,19 +140,13 @@ impl Digest {
         PendingKind::Change(PendingChange {
             path: input_text(input, key).to_owned(),
             symbols,
-            text: changes.last().map(|(_, new)| (*new).to_owned()).unwrap_or_default(),
-            why: self.current_reason(),
+            text: changes
+                .last()
+                .map(|(old, new)| added_lines(old, new))
+                .unwrap_or_default(),
+            removed,
             is_write: tool == "Write",
         })
-    }
-
-    /// Returns the reason for a call: what the model said just before, or the task in progress.
-    fn current_reason(&self) -> String {
-        if !self.why.is_empty() {
-            return self.why.clone();
-        }
-        let current = self.tasks.iter().find(|task| task.state == TaskState::InProgress);
-        current.map(|task| to_one_line(&task.text, 160)).unwrap_or_default()
     }
 
     fn command_number(&mut self, raw: &str, about: &str) -> usize {
@@ -284,7 +296,9 @@ impl Digest {
                 });
             }
             // The answers follow as replies; a question without one decided nothing.
-            PendingKind::Ask => {}
+            PendingKind::Ask { questions } => {
+                self.last_options = questions.into_iter().flat_map(|question| question.options).collect();
+            }
             PendingKind::Plan { plan } => {
                 if !is_error {
                     self.approve_plan(&plan);
@@ -322,14 +336,10 @@ impl Digest {
         file.changes += 1;
         file.step = step;
         file.last_text = change.text;
+        file.symbols.retain(|known| !change.removed.contains(known));
         for symbol in change.symbols {
             file.symbols.retain(|known| *known != symbol);
             file.symbols.push(symbol);
-        }
-        let why = change.why;
-        if !why.is_empty() && file.change_reasons.last() != Some(&why) {
-            file.change_reasons.retain(|known| *known != why);
-            file.change_reasons.push(why);
         }
         self.ledger.record_edit(&change.path);
         self.refusals
@@ -341,25 +351,44 @@ impl Digest {
     }
 
     fn record_read(&mut self, path: &str, step: usize) {
-        let why = self.why.clone();
         let at = self.file_number(path);
         let file = &mut self.files[at];
         file.reads += 1;
         if file.changes == 0 {
             file.step = step;
-            file.read_reason = why;
         }
     }
 
     /// Records the answer to a question; the last answer to the same question counts.
     pub(super) fn record_choice(&mut self, question: &str, answer: &str) {
         let question = whole_sentences(question, 200);
-        self.choices.retain(|choice| choice.question != question);
+        let is_offered = |option: &String| answer.contains(option.as_str());
+        let is_free = !self.last_options.is_empty() && !self.last_options.iter().any(is_offered);
+        self.choices
+            .retain(|choice| !is_same_question(&choice.question, &question));
         self.choices.push(UserChoice {
             question,
-            answer: whole_sentences(answer, 300),
+            answer: whole_sentences(answer, if is_free { 900 } else { 300 }),
+            is_free,
             step: self.steps,
         });
+    }
+
+    /// Returns the question with its options, or the plan, that waits for the user; `None` if nothing does.
+    pub fn waiting_call(&self) -> Option<String> {
+        let last = self.pending.values().max_by_key(|call| call.step)?;
+        let is_last = self.prompts.last().is_none_or(|prompt| prompt.step < last.step);
+        match &last.kind {
+            PendingKind::Ask { questions } if is_last && !questions.is_empty() => {
+                let lines = questions.iter().map(AskedQuestion::describe);
+                Some(lines.collect::<Vec<_>>().join("; "))
+            }
+            PendingKind::Plan { plan } if is_last => {
+                let title = inline_quote(&plan_title(plan), 160);
+                Some(format!("the plan {title}, which is not approved yet"))
+            }
+            _ => None,
+        }
     }
 
     /// Records an approved plan. Plans before it, approved or refused, no longer count.
@@ -370,10 +399,63 @@ impl Digest {
         self.choices.push(UserChoice {
             question: format!("Plan: {title}"),
             answer: "approved".to_owned(),
+            is_free: false,
             step: self.steps,
         });
         self.plan_title = title;
     }
+}
+
+impl AskedQuestion {
+    fn describe(&self) -> String {
+        let question = inline_quote(&self.text, 300);
+        let options = self.options.iter().map(|option| inline_quote(option, 80));
+        let options = options.collect::<Vec<_>>();
+        match options.is_empty() {
+            true => question,
+            false => format!("{question} (options: {})", options.join(", ")),
+        }
+    }
+}
+
+/// Returns the questions of a call of the question tool.
+fn asked_questions(input: &Value) -> Vec<AskedQuestion> {
+    let questions = input.get("questions").and_then(Value::as_array);
+    let options = |question: &Value| {
+        let options = question.get("options").and_then(Value::as_array);
+        let labels = options
+            .into_iter()
+            .flatten()
+            .map(|option| input_text(option, "label").to_owned());
+        labels.filter(|label| !label.is_empty()).collect()
+    };
+    let question = |question: &Value| AskedQuestion {
+        text: input_text(question, "question").to_owned(),
+        options: options(question),
+    };
+    let questions = questions.into_iter().flatten().map(question);
+    questions.filter(|question| !question.text.is_empty()).collect()
+}
+
+/// Returns whether two questions ask for the same thing, so that the later answer counts.
+fn is_same_question(known: &str, new: &str) -> bool {
+    if known == new {
+        return true;
+    }
+    let words = |text: &str| content_words(text).into_iter().collect::<HashSet<_>>();
+    let (known, new) = (words(known), words(new));
+    let shared = known.intersection(&new).count();
+    shared > 3 && shared * 2 > known.len().min(new.len())
+}
+
+/// Returns the lines of the new text that the old one does not have.
+fn added_lines(old: &str, new: &str) -> String {
+    if old.is_empty() {
+        return new.to_owned();
+    }
+    let known = old.lines().collect::<HashSet<_>>();
+    let added = new.lines().filter(|line| !known.contains(line));
+    added.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns whether the result of a call says that the user refused or stopped it.

@@ -21,7 +21,6 @@ impl Digest {
         let start = text.trim_start();
         let is_slip = EDIT_SLIPS.iter().any(|known| start.starts_with(known)) || text.contains("has not been read yet");
         if is_slip {
-            self.edit_slips += 1;
             return;
         }
         let what = format!("Editing {}", names::relative_path(path, &self.root));
