@@ -89,11 +89,20 @@ pub fn find_claims(text: &str) -> Vec<Claim> {
     claims
 }
 
+/// Skips the date and time before a statement.
+fn skip_time(body: &str) -> &str {
+    let is_time = |sign: char| sign.is_ascii_digit() || matches!(sign, '-' | ':' | ' ');
+    match body.starts_with(|sign: char| sign.is_ascii_digit()) {
+        true => body.trim_start_matches(is_time),
+        false => body,
+    }
+}
+
 fn claims_of_line(line: &str, add: &mut dyn FnMut(ClaimKind, &str)) {
     // A quotation that has quotation marks itself stands between curly ones.
     let line = &line.replace(['“', '”'], "\"");
     let spans = code_spans(line);
-    let body = &line[2..];
+    let body = skip_time(&line[2..]);
     let span = spans.first().map_or("", String::as_str);
     let starts = |words: &[&str]| words.iter().any(|word| body.starts_with(word));
     if starts(&["Refused", "The user refused", "Do not"]) {

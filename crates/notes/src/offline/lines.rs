@@ -106,11 +106,9 @@ pub fn format_outcome(text: &str) -> String {
     }
 }
 
-/// Most symbols of a file.
-const MOST_SYMBOLS: usize = 3;
-
-/// Formats a file, what was done to it, and what is in it by `about`, if that is not empty.
-pub fn file_line(digest: &Digest, file: &TouchedFile, about: &str) -> String {
+/// Formats a file, what was done to it, its last `most_symbols` definitions that were touched, and what is in it by `about`, if
+/// that is not empty.
+pub fn file_line(digest: &Digest, file: &TouchedFile, about: &str, most_symbols: usize) -> String {
     let path = inline_code(names::relative_path(&file.path, &digest.root));
     let done = match (file.changes, file.is_new) {
         (0, _) => "read",
@@ -121,7 +119,7 @@ pub fn file_line(digest: &Digest, file: &TouchedFile, about: &str) -> String {
         .symbols
         .iter()
         .rev()
-        .take(MOST_SYMBOLS)
+        .take(most_symbols)
         .map(|symbol| inline_code(symbol));
     let symbols = symbols.collect::<Vec<_>>();
     let symbols = match symbols.is_empty() {

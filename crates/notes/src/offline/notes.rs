@@ -26,6 +26,9 @@ use std::collections::HashSet;
 /// Characters of the last answer in the current state.
 const LAST_ANSWER_CHARS: usize = 2_400;
 
+/// Most definitions of a file.
+const MOST_SYMBOLS: usize = 3;
+
 /// Most files with a line of their own.
 const MOST_FILES: usize = 24;
 
@@ -264,7 +267,7 @@ impl NotesCollector<'_> {
                 continue;
             }
             let weight = recency_weight(count - 1 - rank, count);
-            self.add(weight, file_line(digest, &digest.files[file], &about));
+            self.add(weight, file_line(digest, &digest.files[file], &about, MOST_SYMBOLS));
         }
     }
 

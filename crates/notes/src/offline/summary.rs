@@ -224,7 +224,7 @@ fn add_files(collector: &mut SummaryCollector<'_>) {
             }
             _ => 9.5 - rank as f64 * 0.15,
         };
-        collector.add(2, weight, lines::file_line(digest, file, &about));
+        collector.add(2, weight, lines::file_line(digest, file, &about, MOST_NAMES));
         if let Some(snippet) = snippet(&file.last_text).filter(|_| rank < 6 && file.changes > 0) {
             collector.add(2, 4.5 - rank as f64 * 0.6, snippet);
         }
