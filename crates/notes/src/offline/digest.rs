@@ -4,11 +4,14 @@
 //! edit, a failing command and the same command succeeding later, an item on a task list. [`facts`] are the results,
 //! `calls` reads tool calls, `failures` pairs failures with what fixed them.
 
+mod background;
 mod calls;
+mod carried;
 mod cues;
 pub mod facts;
 mod failures;
 
+pub use carried::{CarriedState, StateTracker};
 pub use facts::{
     DigestFailure, DigestTurn, ModelSentence, PromptChannel, SentenceKind, ShellCommand, TaskItem, TaskState,
     TouchedFile, UserChoice, UserPrompt,
@@ -22,6 +25,7 @@ use crate::offline::model_sentences::{classify_sentence, strip_intent};
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
 use crate::offline::requests::referred_text;
+use crate::offline::state::background::BackgroundTask;
 use crate::offline::state::ledger::RepositoryLedger;
 use crate::offline::state::refusals::RefusalList;
 use crate::offline::user_text::{UserText, classify_user_text};
@@ -78,6 +82,8 @@ pub struct Digest {
     pub ledger: RepositoryLedger,
     /// The title that the log gives the session; empty without one.
     pub recorded_title: String,
+    /// The branch that the log gives the session; empty without one.
+    pub recorded_branch: String,
     /// The heading of the last plan that the user approved.
     pub plan_title: String,
     /// The heading of the last plan that the model proposed.
@@ -86,8 +92,14 @@ pub struct Digest {
     pub earlier_summary: Option<EarlierSummary>,
     /// The last recorded summary after that. Its messages are known, but it may explain more than they do.
     pub latest_summary: Option<EarlierSummary>,
+    /// Step of the last recorded summary, and the number of commits and prompts before it.
+    pub summary_step: usize,
+    pub summary_commits: usize,
+    pub summary_prompts: usize,
     /// Tasks of sub-agents, and the start of their answers.
     pub agents: Vec<(String, String)>,
+    /// Commands and sub-agents in the background, in the order of their start.
+    pub background: Vec<BackgroundTask>,
     /// Links to pull requests, issues and commits.
     pub links: Vec<String>,
     /// What the user wants from now on, as hooks of memories.
@@ -104,6 +116,8 @@ pub struct Digest {
     why: String,
     last_answer: String,
     is_interrupted: bool,
+    /// Whether only the state is followed, and words are not looked at.
+    only_state: bool,
     /// Whether the user refused a call and has not said why.
     has_silent_refusal: bool,
 }
@@ -120,6 +134,7 @@ impl Digest {
     pub fn of_conversation(conversation: &Conversation) -> Digest {
         Digest {
             recorded_title: conversation.title.clone(),
+            recorded_branch: conversation.branch.clone(),
             ..Digest::new(&conversation.root)
         }
     }
@@ -132,6 +147,9 @@ impl Digest {
         }
         if message.is_summary {
             let is_first = self.prompts.is_empty() && self.turns.is_empty();
+            self.summary_step = self.steps;
+            self.summary_commits = self.ledger.commits.len();
+            self.summary_prompts = self.prompts.len();
             for text in message.texts() {
                 let summary = EarlierSummary::parse(&strip_control_codes(text));
                 // A later summary includes the earlier ones.
@@ -151,13 +169,13 @@ impl Digest {
     fn add_user_message(&mut self, message: &Message) {
         for part in &message.parts {
             match part {
-                MessagePart::Text(_) if message.is_meta => {}
+                MessagePart::Text(text) if message.is_meta => self.add_notices(text),
                 MessagePart::Text(text) => match classify_user_text(text) {
                     UserText::Words(words) => self.add_prompt(words, PromptChannel::Message, message.time),
                     UserText::Command(words) => self.add_prompt(words, PromptChannel::Command, message.time),
                     UserText::Shell(words) => self.add_prompt(words, PromptChannel::Shell, message.time),
                     UserText::Interrupted => self.is_interrupted = true,
-                    UserText::Nothing => {}
+                    UserText::Nothing => self.add_notices(text),
                 },
                 MessagePart::Result { call, text, is_error } => self.add_result(call, text, *is_error),
                 MessagePart::Reply(reply) => self.add_reply(reply, message.time),
@@ -170,6 +188,7 @@ impl Digest {
         let question = referred_text(&self.last_answer, &text);
         let is_correction = match channel {
             PromptChannel::Refusal => true,
+            _ if self.only_state => false,
             PromptChannel::Message => {
                 !self.last_answer.is_empty() && (is_correction(&text) || self.is_interrupted && objects(&text))
             }
@@ -249,6 +268,10 @@ impl Digest {
 
     /// Notes what a prompt says about how to work, by the rules of memories.
     fn note_rules(&mut self, text: &str) {
+        // What is general says so in one of a few words.
+        if self.only_state || !is_general(text) {
+            return;
+        }
         let message = Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.to_owned())]);
         let found = extract(std::slice::from_ref(&message), ExtractionRules::built_in());
         let feedback = found.candidates.into_iter();
@@ -288,6 +311,11 @@ impl Digest {
         let is_client_text =
             text == "No response requested." || text.starts_with("API Error") || text.starts_with("(no content)");
         if text.is_empty() || is_client_text {
+            return;
+        }
+        if self.only_state {
+            self.is_interrupted = false;
+            self.current_turn().is_answered = true;
             return;
         }
         let sentences = split_prose(&text);
@@ -345,6 +373,9 @@ impl Digest {
     }
 
     fn note_names(&mut self, text: &str, weight: f64) {
+        if self.only_state {
+            return;
+        }
         let step = self.steps;
         let mut seen = Vec::new();
         names::for_each_identifier(text, |name| seen.push(name));

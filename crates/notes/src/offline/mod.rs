@@ -14,6 +14,7 @@ pub mod names;
 pub mod notes;
 pub mod pending;
 pub mod prose;
+pub mod repository;
 pub mod requests;
 pub mod shell;
 pub mod state;
@@ -59,7 +60,10 @@ impl TextBackend for OfflineBackend {
 
 /// Digests all messages of a conversation.
 pub fn digest_of(material: &SourceMaterial<'_>) -> Digest {
-    let mut digest = Digest::new(material.root);
+    let mut digest = match material.state {
+        Some(state) => Digest::after(material.root, state),
+        None => Digest::new(material.root),
+    };
     material.messages.iter().for_each(|message| digest.push(message));
     digest
 }
