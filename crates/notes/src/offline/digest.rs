@@ -2,15 +2,18 @@
 //!
 //! A digest takes messages one by one and can be written out at any point. The structure tells what matters: a prompt, an
 //! edit, a failing command and the same command succeeding later, an item on a task list. [`facts`] are the results,
-//! `calls` reads tool calls, `failures` pairs failures with what fixed them, `sayings` takes what
-//! the model explains, grants and takes back.
+//! `calls` reads tool calls, `background` follows tasks in the background, `failures` pairs failures with what fixed them,
+//! `sayings` takes what the model explains, grants and takes back, `carried` is what holds when a part begins.
 
+mod background;
 mod calls;
+mod carried;
 mod cues;
 pub mod facts;
 mod failures;
 mod sayings;
 
+pub use carried::{CarriedState, StateTracker};
 pub use facts::{
     DigestFailure, DigestTurn, ModelSentence, PromptChannel, SentenceKind, ShellCommand, TaskItem, TaskState,
     TouchedFile, UserChoice, UserPrompt,
@@ -22,11 +25,12 @@ use crate::offline::gist::plan_heading;
 use crate::offline::lines::is_still_failing;
 use crate::offline::names;
 use crate::offline::requests::referred_text;
+use crate::offline::state::background::BackgroundTask;
 use crate::offline::state::ledger::RepositoryLedger;
 use crate::offline::state::refusals::RefusalList;
 use crate::offline::user_text::{UserText, classify_user_text};
 use calls::PendingCall;
-use cues::{is_correction, is_general, objects};
+use cues::{is_correction, is_general, objects, says_general};
 use language::clean::strip_control_codes;
 use language::markup;
 use memory::extract::extract;
@@ -77,6 +81,8 @@ pub struct Digest {
     pub ledger: RepositoryLedger,
     /// The title that the log gives the session; empty without one.
     pub recorded_title: String,
+    /// The branch that the log gives the session; empty without one.
+    pub recorded_branch: String,
     /// The heading of the last plan that the user approved.
     pub plan_title: String,
     /// The heading of the last plan that the model proposed.
@@ -85,12 +91,16 @@ pub struct Digest {
     pub earlier_summary: Option<EarlierSummary>,
     /// The last recorded summary after that. Its messages are known, but it may explain more than they do.
     pub latest_summary: Option<EarlierSummary>,
-    /// Step of that summary; 0 if the session has none, or begins with it.
+    /// Step of the last recorded summary, and the number of commits and prompts before it; 0 if the session has none.
     pub summary_step: usize,
+    pub summary_commits: usize,
+    pub summary_prompts: usize,
     /// Step at which the model last said that what it took for a cause was none.
     pub rediagnosed_step: usize,
     /// Tasks of sub-agents, and the start of their answers.
     pub agents: Vec<(String, String)>,
+    /// Commands and sub-agents in the background, in the order of their start.
+    pub background: Vec<BackgroundTask>,
     /// Links to pull requests, issues and commits.
     pub links: Vec<String>,
     /// What the user wants from now on, as hooks of memories.
@@ -105,6 +115,8 @@ pub struct Digest {
     last_options: Vec<String>,
     last_answer: String,
     is_interrupted: bool,
+    /// Whether only the state is followed, and words are not looked at.
+    only_state: bool,
     /// Whether the user refused a call and has not said why.
     has_silent_refusal: bool,
 }
@@ -121,6 +133,7 @@ impl Digest {
     pub fn of_conversation(conversation: &Conversation) -> Digest {
         Digest {
             recorded_title: conversation.title.clone(),
+            recorded_branch: conversation.branch.clone(),
             ..Digest::new(&conversation.root)
         }
     }
@@ -133,15 +146,15 @@ impl Digest {
         }
         if message.is_summary {
             let is_first = self.prompts.is_empty() && self.turns.is_empty();
+            self.summary_step = self.steps;
+            self.summary_commits = self.ledger.commits.len();
+            self.summary_prompts = self.prompts.len();
             for text in message.texts() {
                 let summary = EarlierSummary::parse(&strip_control_codes(text));
                 // A later summary includes the earlier ones.
                 match is_first {
                     true => self.earlier_summary = Some(summary),
-                    false => {
-                        self.latest_summary = Some(summary);
-                        self.summary_step = self.steps;
-                    }
+                    false => self.latest_summary = Some(summary),
                 }
             }
             return;
@@ -155,7 +168,7 @@ impl Digest {
     fn add_user_message(&mut self, message: &Message) {
         for part in &message.parts {
             match part {
-                MessagePart::Text(_) if message.is_meta => {}
+                MessagePart::Text(text) if message.is_meta => self.add_notices(text),
                 MessagePart::Text(text) => match classify_user_text(text) {
                     UserText::Words(words) if message.channel == WordsChannel::Queued => {
                         self.add_prompt(words, PromptChannel::Queued, message.time);
@@ -164,7 +177,7 @@ impl Digest {
                     UserText::Command(words) => self.add_prompt(words, PromptChannel::Command, message.time),
                     UserText::Shell(words) => self.add_prompt(words, PromptChannel::Shell, message.time),
                     UserText::Interrupted => self.is_interrupted = true,
-                    UserText::Nothing => {}
+                    UserText::Nothing => self.add_notices(text),
                 },
                 MessagePart::Result { call, text, is_error } => self.add_result(call, text, *is_error),
                 MessagePart::Reply(reply) => self.add_reply(reply, message.time),
@@ -182,6 +195,7 @@ impl Digest {
         };
         let is_correction = match channel {
             PromptChannel::Refusal => true,
+            _ if self.only_state => false,
             PromptChannel::Message | PromptChannel::Queued => {
                 !self.last_answer.is_empty() && (is_correction(&text) || self.is_interrupted && objects(&text))
             }
@@ -259,6 +273,9 @@ impl Digest {
 
     /// Notes what a prompt says about how to work, by the rules of memories.
     fn note_rules(&mut self, text: &str) {
+        if self.only_state || !says_general(text) {
+            return;
+        }
         let message = Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.to_owned())]);
         let found = extract(std::slice::from_ref(&message), ExtractionRules::built_in());
         let feedback = found.candidates.into_iter();
@@ -300,6 +317,11 @@ impl Digest {
         if text.is_empty() || is_client_text {
             return;
         }
+        if self.only_state {
+            self.is_interrupted = false;
+            self.current_turn().is_answered = true;
+            return;
+        }
         self.note_sentences(&text);
         self.note_names(&text, 1.0);
         if (1..=MOST_LINKS).contains(&text.matches("https://").count()) {
@@ -329,6 +351,9 @@ impl Digest {
     }
 
     fn note_names(&mut self, text: &str, weight: f64) {
+        if self.only_state {
+            return;
+        }
         let step = self.steps;
         let mut seen = Vec::new();
         names::for_each_identifier(text, |name| seen.push(name));
@@ -387,172 +412,4 @@ fn decay(steps: usize) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    fn user(text: &str) -> Message {
-        Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.into())])
-    }
-
-    fn says(text: &str) -> Message {
-        Message::with_parts(MessageRole::Assistant, vec![MessagePart::Text(text.into())])
-    }
-
-    fn calls(digest: &mut Digest, tool: &str, input: Value, result: &str, is_error: bool) {
-        let id = digest.steps.to_string();
-        let call = MessagePart::Call {
-            id: id.clone(),
-            name: tool.into(),
-            input,
-        };
-        digest.push(&Message::with_parts(MessageRole::Assistant, vec![call]));
-        let said = result.split_once("the user said:\n").map(|(_, said)| said.to_owned());
-        let answer = result.strip_prefix("User has answered your questions: \"Which one?\"=\"");
-        let reply = |channel, text: String| {
-            MessagePart::Reply(UserReply {
-                channel,
-                call: id.clone(),
-                question: "Which one?".into(),
-                text,
-            })
-        };
-        let replies = [
-            said.map(|said| reply(WordsChannel::Refusal, said)),
-            answer.map(|answer| {
-                reply(
-                    WordsChannel::Answer,
-                    answer.split('"').next().unwrap_or_default().to_owned(),
-                )
-            }),
-        ];
-        let result = MessagePart::Result {
-            call: id.clone(),
-            text: result.into(),
-            is_error,
-        };
-        let parts = std::iter::once(result).chain(replies.into_iter().flatten());
-        digest.push(&Message::with_parts(MessageRole::User, parts.collect()));
-    }
-
-    #[test]
-    fn a_failure_is_fixed_when_the_same_command_succeeds() {
-        let mut digest = Digest::new("/w");
-        digest.push(&user("make the tests pass"));
-        let test = || json!({"command": "cargo test | tail -3"});
-        calls(&mut digest, "Bash", test(), "running\nerror[E0061]: wrong\nmore", false);
-        digest.push(&says("This fails because `parse_all` takes two arguments now."));
-        let edit = json!({"file_path": "/w/a.rs", "old_string": "parse_all(x)", "new_string": "parse_all(x, y)"});
-        calls(&mut digest, "Edit", edit, "ok", false);
-        calls(
-            &mut digest,
-            "Bash",
-            test(),
-            "test result: ok. 3 passed; 0 failed",
-            false,
-        );
-        assert_eq!((digest.commands.len(), digest.failures.len()), (1, 1));
-        let failure = &digest.failures[0];
-        assert!(failure.fixed_at.is_some() && failure.error.contains("E0061"));
-        assert_eq!(failure.changed, [0]);
-        assert!(failure.cause.contains("parse_all"));
-        assert!(digest.commands[0].outcome.contains("3 passed"));
-    }
-
-    #[test]
-    fn refusals_answers_and_tasks_are_recorded() {
-        let mut digest = Digest::new("");
-        digest.push(&user("do it"));
-        digest.push(&says("Should I use two columns?"));
-        digest.push(&user("yes"));
-        let refused = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nleave main.rs alone";
-        calls(&mut digest, "Edit", json!({"file_path": "main.rs"}), refused, true);
-        calls(
-            &mut digest,
-            "TaskCreate",
-            json!({"subject": "Write it"}),
-            "Task #1 created successfully: Write it",
-            false,
-        );
-        calls(
-            &mut digest,
-            "TaskCreate",
-            json!({"subject": "Check it"}),
-            "Task #2 created successfully: Check it",
-            false,
-        );
-        calls(
-            &mut digest,
-            "TaskUpdate",
-            json!({"taskId": "1", "status": "completed"}),
-            "Updated task #1 status",
-            false,
-        );
-        let answer = r#"User has answered your questions: "Which one?"="The second". You can now continue."#;
-        calls(&mut digest, "AskUserQuestion", json!({"questions": []}), answer, false);
-        assert_eq!(
-            digest.prompts[1].answered_question.as_deref(),
-            Some("Should I use two columns?")
-        );
-        assert_eq!(
-            (digest.prompts[2].text.as_str(), digest.prompts[2].channel),
-            ("leave main.rs alone", PromptChannel::Refusal)
-        );
-        let open = digest.tasks.iter().filter(|task| task.state == TaskState::Open);
-        assert_eq!(open.map(|task| task.text.as_str()).collect::<Vec<_>>(), ["Check it"]);
-        assert_eq!(digest.choices[0].answer, "The second");
-    }
-
-    #[test]
-    fn what_was_typed_while_the_model_worked_belongs_to_that_work() {
-        let mut digest = Digest::new("/w");
-        digest.push(&user("fix the parser"));
-        calls(&mut digest, "Bash", json!({"command": "cargo test"}), "ok", false);
-        let mut queued = user("how does it read dates?");
-        queued.channel = WordsChannel::Queued;
-        digest.push(&queued);
-        calls(&mut digest, "Bash", json!({"command": "cargo test"}), "ok", false);
-        digest.push(&says("The parser is fixed."));
-        assert_eq!((digest.prompts.len(), digest.turns.len()), (2, 1));
-        assert_eq!(digest.prompts[1].turn, 0);
-        assert!(digest.turns[0].is_answered && !digest.turns[0].is_retracted);
-    }
-
-    #[test]
-    fn a_remark_is_a_correction_if_the_model_grants_it() {
-        let mut digest = Digest::new("/w");
-        digest.push(&user("look at the login"));
-        digest.push(&says(
-            "The login fails because `CLIENT_ID` is not set in any of the files.",
-        ));
-        digest.push(&user("it is in the .env of the app"));
-        digest.push(&says("You're right, it is set. The key is in the wrong form."));
-        digest.push(&user("ok, but what if there is none?"));
-        digest.push(&says("Then it stops with an error."));
-        let corrections = digest.prompts.iter().map(|prompt| prompt.is_correction);
-        assert_eq!(corrections.collect::<Vec<_>>(), [false, true, false]);
-        assert!(digest.turns[0].is_retracted);
-        assert!(digest.sentences.iter().all(|said| !said.text.contains("CLIENT_ID")));
-    }
-
-    #[test]
-    fn a_moved_file_keeps_its_history() {
-        let mut digest = Digest::new("/w");
-        calls(
-            &mut digest,
-            "Write",
-            json!({"file_path": "/w/old.rs", "content": "fn thing() {}"}),
-            "ok",
-            false,
-        );
-        calls(
-            &mut digest,
-            "Bash",
-            json!({"command": "git mv old.rs new.rs"}),
-            "",
-            false,
-        );
-        assert_eq!(digest.files[0].path, "/w/new.rs");
-        assert!(digest.files[0].is_new);
-    }
-}
+mod tests;

@@ -4,8 +4,7 @@ use crate::offline::compose::inline_quote;
 use crate::offline::digest::{Digest, DigestFailure, PromptChannel, ShellCommand, TouchedFile, UserChoice, UserPrompt};
 use crate::offline::gist::quote_message;
 use crate::offline::names;
-use crate::offline::prose::whole_sentences;
-use crate::offline::shell::{is_check_command, is_read_only_command, is_usage_error};
+use crate::offline::shell::{is_check_command, is_read_only_command, is_throwaway, is_usage_error};
 use crate::offline::state::FinalState;
 use crate::offline::state::refusals::{Refusal, RefusedCall};
 use language::markdown::{escape_markdown, inline_code};
@@ -153,9 +152,13 @@ pub fn failure_line(digest: &Digest, failure: &DigestFailure) -> String {
             .take(4)
             .map(|at| inline_code(names::relative_path(&digest.files[*at].path, &digest.root)));
         let files = files.collect::<Vec<_>>();
-        line.push_str(&match files.is_empty() {
-            true => ". Went through later without a change to a file".to_owned(),
-            false => format!(". Went through after changes to {}", files.join(", ")),
+        // The lines of an error may end with a period.
+        line.truncate(line.trim_end_matches('.').len());
+        let fixer = failure.fixer.map(|at| inline_code(&digest.commands[at].text));
+        line.push_str(&match (files.is_empty(), fixer) {
+            (true, Some(fixer)) => format!(". Went through after {fixer}"),
+            (true, None) => ". Went through later".to_owned(),
+            (false, _) => format!(". Went through after changes to {}", files.join(", ")),
         });
         if !failure.cause.is_empty() {
             line.push_str(&format!(". {}", escape_markdown(&failure.cause)));
@@ -171,19 +174,35 @@ pub fn failure_line(digest: &Digest, failure: &DigestFailure) -> String {
 
 /// Returns the files that were changed after a failure, so that it is unknown whether it is still there; oldest first.
 pub fn changed_since<'d>(digest: &'d Digest, failure: &DigestFailure) -> Vec<&'d str> {
-    let is_later = |file: &&TouchedFile| file.changes > 0 && file.step > failure.step;
+    changed_since_step(digest, failure.step)
+}
+
+/// Returns the files of the project that were changed after a step, oldest first.
+pub fn changed_since_step(digest: &Digest, step: usize) -> Vec<&str> {
+    let is_later = |file: &&TouchedFile| file.changes > 0 && file.step > step;
     let mut files = digest.files.iter().filter(is_later).collect::<Vec<_>>();
     files.sort_by_key(|file| file.step);
     let paths = files.iter().map(|file| names::relative_path(&file.path, &digest.root));
     paths.filter(|path| !is_outside(path)).collect()
 }
 
+/// Returns whether a failure says something about the work: not a path that was guessed, and not code that was thrown away.
+fn is_telling(failure: &DigestFailure) -> bool {
+    let is_guess = failure.command.is_none()
+        && ["does not exist", "No such file", "not found", "EISDIR"]
+            .iter()
+            .any(|notice| failure.error.contains(notice));
+    !is_guess && !is_throwaway(&failure.what) && !failure.error.is_empty()
+}
+
 /// Returns the failures worth knowing: open ones, and of the others those that say what went wrong; the last ones of many.
 pub fn failures_worth_knowing(digest: &Digest) -> Vec<&DigestFailure> {
     let is_shown = |failure: &&DigestFailure| {
         is_still_failing(digest, failure)
-            || failure.fixed_at.is_some() && (!failure.changed.is_empty() || failure.occurrences > 1)
-            || failure.fixed_at.is_none() && !is_read_only_command(&failure.what)
+            || failure.fixed_at.is_some()
+                && (!failure.changed.is_empty() || failure.occurrences > 1)
+                && is_telling(failure)
+            || failure.fixed_at.is_none() && !is_read_only_command(&failure.what) && is_telling(failure)
     };
     let mut shown = digest.failures.iter().filter(is_shown).collect::<Vec<_>>();
     let count = shown
@@ -264,65 +283,6 @@ pub fn refusal_lines(digest: &Digest) -> Vec<String> {
         }
     };
     digest.refusals.standing().take(MOST_FACTS).map(line).collect()
-}
-
-/// Returns how the repository stands: branch, commits, pull request, what is not committed.
-pub fn ledger_lines(digest: &Digest) -> Vec<String> {
-    let ledger = &digest.ledger;
-    let mut lines = Vec::new();
-    if !ledger.branch.is_empty() {
-        lines.push(format!("- Branch: {}", inline_code(&ledger.branch)));
-    }
-    let shown = ledger.commits.len().saturating_sub(MOST_FACTS);
-    match shown {
-        0 => {}
-        1 => lines.push("- 1 earlier commit".to_owned()),
-        _ => lines.push(format!("- {shown} earlier commits")),
-    }
-    for commit in &ledger.commits[shown..] {
-        let hash = match commit.hash.is_empty() {
-            true => String::new(),
-            false => format!("{} ", inline_code(&commit.hash)),
-        };
-        let pushed = if commit.is_pushed {
-            "pushed"
-        } else {
-            "not pushed in this session"
-        };
-        lines.push(format!(
-            "- Commit {hash}({pushed}): {}",
-            escape_markdown(&whole_sentences(&commit.subject, 120))
-        ));
-    }
-    if !ledger.pull_request.is_empty() {
-        lines.push(format!("- Pull request: {}", ledger.pull_request));
-    }
-    if ledger.stashes > 0 {
-        lines.push(format!("- Stashed changes: {}", ledger.stashes));
-    }
-    if !ledger.worktrees.is_empty() {
-        let paths = ledger
-            .worktrees
-            .iter()
-            .map(|path| inline_code(path))
-            .collect::<Vec<_>>();
-        lines.push(format!("- Worktrees added: {}", paths.join(", ")));
-    }
-    lines.extend(uncommitted_line(digest));
-    lines
-}
-
-/// Returns the files changed since the last commit that covers them; `None` if there are none.
-pub fn uncommitted_line(digest: &Digest) -> Option<String> {
-    let files = digest.ledger.uncommitted(&digest.root).collect::<Vec<_>>();
-    let shown = files.iter().rev().take(12);
-    let shown = shown.map(|path| inline_code(names::relative_path(path, &digest.root)));
-    let shown = shown.collect::<Vec<_>>();
-    let more = match files.len().saturating_sub(shown.len()) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    (!shown.is_empty()).then(|| format!("- Uncommitted: {}{more}", shown.join(", ")))
 }
 
 /// Formats a question and its answer.

@@ -19,6 +19,7 @@ pub mod pasted;
 pub mod pending;
 pub mod prose;
 pub mod quotes;
+pub mod repository;
 pub mod requests;
 pub mod shell;
 pub mod state;
@@ -65,7 +66,10 @@ impl TextBackend for OfflineBackend {
 
 /// Digests all messages of a conversation.
 pub fn digest_of(material: &SourceMaterial<'_>) -> Digest {
-    let mut digest = Digest::new(material.root);
+    let mut digest = match material.state {
+        Some(state) => Digest::after(material.root, state),
+        None => Digest::new(material.root),
+    };
     material.messages.iter().for_each(|message| digest.push(message));
     digest
 }

@@ -5,9 +5,9 @@ use crate::offline::descriptions::describe_files;
 use crate::offline::digest::{Digest, DigestTurn, PromptChannel, SentenceKind, ShellCommand, UserPrompt};
 use crate::offline::gist::quote_message;
 use crate::offline::lines::{
-    MOST_FACTS, choice_line, command_line, correction_line, corrections, failure_line, failures_worth_knowing,
-    file_line, files_by_importance, format_outcome, is_bookkeeping, is_still_failing, ledger_lines, recent_step,
-    refusal_lines, time_prefix, workflow_commands,
+    MOST_FACTS, changed_since_step, choice_line, command_line, correction_line, corrections, failure_line,
+    failures_worth_knowing, file_line, files_by_importance, format_outcome, is_bookkeeping, is_still_failing,
+    recent_step, refusal_lines, time_prefix, workflow_commands,
 };
 use crate::offline::model_sentences::first_statement;
 use crate::offline::names;
@@ -15,6 +15,7 @@ use crate::offline::open_end::next_step;
 use crate::offline::pending::pending_lines;
 use crate::offline::prose::whole_sentences;
 use crate::offline::quotes::block_quote;
+use crate::offline::repository::{discard_lines, ledger_lines};
 use crate::offline::requests::{has_question, is_short_answer, last_request, session_title, states_task, working_line};
 use crate::offline::shell::is_check_command;
 use crate::offline::statements::{earlier_facts, standing_sentences};
@@ -169,10 +170,21 @@ impl NotesCollector<'_> {
         let ran = digest.commands.iter().filter(is_recent_check);
         if let Some(command) = ran.max_by_key(|command| command.step) {
             let how = if command.is_failing { "failed" } else { "went through" };
+            let changed = changed_since_step(digest, command.step);
+            let changed = changed
+                .iter()
+                .rev()
+                .take(4)
+                .map(|path| inline_code(path))
+                .collect::<Vec<_>>();
+            let since = match changed.is_empty() {
+                true => String::new(),
+                false => format!(". Not run since changes to {}", changed.join(", ")),
+            };
             self.add(
                 9.0,
                 format!(
-                    "- Last command: {} {how}{}",
+                    "- Last check: {} {how}{}{since}",
                     inline_code(&command.text),
                     format_outcome(&command.outcome)
                 ),
@@ -285,6 +297,9 @@ impl NotesCollector<'_> {
         let digest = self.digest;
         for (at, line) in refusal_lines(digest).into_iter().enumerate() {
             self.add(19.0 - at as f64 * 0.1, line);
+        }
+        for (at, line) in discard_lines(digest).into_iter().enumerate() {
+            self.add(17.0 - at as f64 * 0.1, line);
         }
         let corrections = corrections(digest);
         for (at, prompt) in corrections.iter().enumerate() {

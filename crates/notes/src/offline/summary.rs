@@ -9,6 +9,7 @@ use crate::offline::open_end::{next_step, open_question};
 use crate::offline::pending::pending_lines;
 use crate::offline::prose::whole_sentences;
 use crate::offline::quotes::block_quote;
+use crate::offline::repository::{discard_lines, ledger_lines};
 use crate::offline::statements::{earlier_facts, standing_sentences};
 use crate::offline::user_messages::user_messages_section;
 use crate::offline::{lines, names, requests};
@@ -273,6 +274,9 @@ fn add_errors(collector: &mut SummaryCollector<'_>) {
     for (at, line) in lines::refusal_lines(digest).into_iter().enumerate() {
         collector.add(3, 11.5 - at as f64 * 0.1, line);
     }
+    for (at, line) in discard_lines(digest).into_iter().enumerate() {
+        collector.add(3, 10.0 - at as f64 * 0.1, line);
+    }
     let corrections = lines::corrections(digest);
     let count = corrections.len();
     for (at, prompt) in corrections.into_iter().enumerate() {
@@ -355,7 +359,7 @@ fn add_current_work(collector: &mut SummaryCollector<'_>) {
     if let Some(prompt) = requests::last_request(digest) {
         collector.add(7, 10.0, requests::working_line(digest, prompt, 300));
     }
-    for (at, line) in lines::ledger_lines(digest).into_iter().enumerate() {
+    for (at, line) in ledger_lines(digest).into_iter().enumerate() {
         collector.add(7, 9.5 - at as f64 * 0.05, line);
     }
     if let Some(turn) = digest.turns.last() {

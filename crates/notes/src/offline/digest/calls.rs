@@ -6,8 +6,9 @@ use crate::offline::compose::inline_quote;
 use crate::offline::gist::plan_heading;
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
-use crate::offline::shell::{is_read_only_command, normalize_command, tool_output};
-use crate::offline::state::intent::CommandIntent;
+use crate::offline::shell::{has_failure_marks, is_read_only_command, normalize_command, tool_output};
+use crate::offline::state::background::{BackgroundWork, started_task};
+use crate::offline::state::intent::{CommandIntent, answers_by_status, is_shell_tool};
 use crate::offline::state::refusals::RefusedCall;
 use language::shorten::to_one_line;
 use language::words::content_words;
@@ -23,13 +24,35 @@ pub(super) struct PendingCall {
 
 enum PendingKind {
     Change(PendingChange),
-    Read { path: String },
-    Run { command: usize, raw: String },
-    NewTask { text: String },
-    Ask { questions: Vec<AskedQuestion> },
-    Plan { plan: String },
-    Agent { about: String },
-    Other { what: String },
+    Read {
+        path: String,
+    },
+    Run {
+        command: usize,
+        raw: String,
+    },
+    NewTask {
+        text: String,
+    },
+    Ask {
+        questions: Vec<AskedQuestion>,
+    },
+    Plan {
+        plan: String,
+    },
+    Agent {
+        about: String,
+    },
+    /// A question how a task in the background stands, or an order to stop it.
+    AskTask {
+        id: String,
+    },
+    StopTask {
+        id: String,
+    },
+    Other {
+        what: String,
+    },
 }
 
 /// A question of the model with the answers that it offers.
@@ -54,10 +77,24 @@ fn input_text<'v>(input: &'v Value, key: &str) -> &'v str {
     input.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Returns the id of the task that a call is about.
+fn task_id(input: &Value) -> String {
+    let mut ids = ["task_id", "bash_id", "shell_id", "agentId", "session_id"].into_iter();
+    let id = ids.find_map(|key| input.get(key));
+    match id {
+        Some(Value::String(id)) => id.clone(),
+        Some(Value::Number(id)) => id.to_string(),
+        _ => String::new(),
+    }
+}
+
 impl Digest {
     pub(super) fn add_call(&mut self, id: &str, name: &str, input: &Value) {
         let text = |key: &str| input_text(input, key);
-        let role = tool_role(name, !text("file_path").is_empty());
+        let role = match tool_role(name, !text("file_path").is_empty()) {
+            other if is_shell_tool(other) && !text("command").is_empty() => "Bash",
+            role => role,
+        };
         let kind = match role {
             "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => self.change_call(role, input),
             "Read" | "NotebookRead" => PendingKind::Read {
@@ -96,6 +133,8 @@ impl Digest {
             "Task" | "Agent" => PendingKind::Agent {
                 about: to_one_line(text("description"), 120),
             },
+            "TaskOutput" | "BashOutput" | "AgentOutputTool" => PendingKind::AskTask { id: task_id(input) },
+            "KillShell" | "KillBash" | "TaskStop" => PendingKind::StopTask { id: task_id(input) },
             "Grep" | "Glob" => {
                 self.note_names(text("pattern"), 2.0);
                 PendingKind::Other { what: String::new() }
@@ -182,10 +221,7 @@ impl Digest {
 
     /// Takes the result of a command that ran.
     fn finish_run(&mut self, command: usize, raw: &str, text: &str, is_error: bool, step: usize) {
-        // It goes on in the background: how it ends is not in this result.
-        if text.starts_with("Command running in background") {
-            return;
-        }
+        self.read_task_files(raw, text);
         let known = &mut self.commands[command];
         known.unfinished = known.unfinished.saturating_sub(1);
         known.runs += 1;
@@ -193,7 +229,12 @@ impl Digest {
         if !turn.commands.contains(&command) {
             turn.commands.push(command);
         }
-        let is_answer = is_error && is_answer_by_status(self.commands[command].intent.as_ref(), text);
+        self.judge_run(command, raw, text, is_error, step);
+    }
+
+    /// Decides from its output how a run ended.
+    pub(super) fn judge_run(&mut self, command: usize, raw: &str, text: &str, is_error: bool, step: usize) {
+        let is_answer = is_error && is_answer_by_status(raw, text);
         self.ledger.record_run(raw, text, is_error);
         if !is_error {
             let ran = self.commands[command].text.clone();
@@ -282,7 +323,21 @@ impl Digest {
                 self.record_failure(&what, None, &text, step);
             }
             PendingKind::Read { path } => self.record_read(&path, step),
-            PendingKind::Run { command, raw } => self.finish_run(command, &raw, &text, is_error, step),
+            // It goes on in the background: how it ends is not in this result.
+            PendingKind::Run { command, raw } => match started_task(&text) {
+                Some(id) => self.start_background(id, call, BackgroundWork::Command { number: command, raw }),
+                None => self.finish_run(command, &raw, &text, is_error, step),
+            },
+            PendingKind::AskTask { id } => {
+                if !is_error {
+                    self.add_task_answer(&id, &text);
+                }
+            }
+            PendingKind::StopTask { id } => {
+                if !is_error {
+                    self.add_task_stop(&id);
+                }
+            }
             PendingKind::NewTask { .. } if is_error => {}
             PendingKind::NewTask { text: subject } => {
                 // `Task #3 created successfully: ...`
@@ -304,13 +359,15 @@ impl Digest {
                     self.approve_plan(&plan);
                 }
             }
-            PendingKind::Agent { about } => {
-                if !is_error {
-                    self.agents.push((about, last_paragraph(&text)));
-                }
-            }
+            PendingKind::Agent { about } => match started_task(&text).filter(|_| !is_error) {
+                Some(id) => self.start_background(id, call, BackgroundWork::Agent { about }),
+                None if !is_error => self.agents.push((about, last_paragraph(&text))),
+                None => {}
+            },
             PendingKind::Other { what } => {
-                if is_error && !what.is_empty() {
+                if let Some(id) = started_task(&text).filter(|_| !is_error) {
+                    self.start_background(id, call, BackgroundWork::Other { about: what });
+                } else if is_error && !what.is_empty() {
                     self.record_failure(&what, None, &text, step);
                 }
             }
@@ -333,6 +390,7 @@ impl Digest {
         let at = self.file_number(&change.path);
         let file = &mut self.files[at];
         file.is_new |= change.is_write && file.reads == 0 && file.changes == 0;
+        let is_new = file.is_new;
         file.changes += 1;
         file.step = step;
         file.last_text = change.text;
@@ -341,7 +399,7 @@ impl Digest {
             file.symbols.retain(|known| *known != symbol);
             file.symbols.push(symbol);
         }
-        self.ledger.record_edit(&change.path);
+        self.ledger.record_edit(&change.path, is_new);
         self.refusals
             .lift(|call| matches!(call, RefusedCall::Edit { path } if *path == change.path));
         let turn = self.current_turn();
@@ -466,9 +524,9 @@ fn is_refusal(text: &str) -> bool {
 }
 
 /// Returns whether a status other than 0 is an answer: nothing found, or a difference.
-fn is_answer_by_status(intent: Option<&CommandIntent>, text: &str) -> bool {
+fn is_answer_by_status(command: &str, text: &str) -> bool {
     let is_one = text.trim_start().starts_with("Exit code 1\n") || text.trim() == "Exit code 1";
-    is_one && intent.is_some_and(CommandIntent::answers_by_status)
+    is_one && answers_by_status(command) && !has_failure_marks(text)
 }
 
 /// Returns the heading of a plan, or its first line.
@@ -478,7 +536,7 @@ fn plan_title(plan: &str) -> String {
 }
 
 /// Returns the last paragraph of prose in the answer of a sub-agent: its result.
-fn last_paragraph(text: &str) -> String {
+pub(super) fn last_paragraph(text: &str) -> String {
     let text = text.split("\nagentId:").next().unwrap_or(text);
     let mut paragraphs = text.rsplit("\n\n").map(str::trim);
     let is_prose = |paragraph: &&str| {

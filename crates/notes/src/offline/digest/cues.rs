@@ -54,36 +54,42 @@ pub(super) fn objects(text: &str) -> bool {
     text.len() < 600 && words.any(|word| OBJECTIONS.contains(&word))
 }
 
+/// Words that say always, never, or what to avoid.
+const GENERAL_CUES: [&str; 22] = [
+    "always",
+    "never",
+    "don't",
+    "do not",
+    "prefer",
+    "every time",
+    "each time",
+    "whenever you",
+    "from now on",
+    "in general",
+    "make sure",
+    "remember",
+    "avoid",
+    "only ever",
+    "must",
+    "stop ",
+    "以后",
+    "不要",
+    "总是",
+    "必须",
+    "永远",
+    "别",
+];
+
 /// Returns whether what the user wants holds beyond the task at hand: it says always, never, or what to avoid.
 pub(super) fn is_general(rule: &str) -> bool {
-    const CUES: [&str; 22] = [
-        "always",
-        "never",
-        "don't",
-        "do not",
-        "prefer",
-        "every time",
-        "each time",
-        "whenever you",
-        "from now on",
-        "in general",
-        "make sure",
-        "remember",
-        "avoid",
-        "only ever",
-        "must",
-        "stop ",
-        "以后",
-        "不要",
-        "总是",
-        "必须",
-        "永远",
-        "别",
-    ];
-    let low = rule.to_lowercase().replace('\u{2019}', "'");
     // What stands before the colon says when the rule applies.
-    let rule = low.split_once(": ").map_or(low.as_str(), |(_, rule)| rule);
-    CUES.iter().any(|cue| rule.contains(cue))
+    says_general(rule.split_once(": ").map_or(rule, |(_, rule)| rule))
+}
+
+/// Returns whether a text has one of the words of a general rule.
+pub(super) fn says_general(text: &str) -> bool {
+    let low = text.to_lowercase().replace('\u{2019}', "'");
+    GENERAL_CUES.iter().any(|cue| low.contains(cue))
 }
 
 /// Returns whether a sentence of the model takes back what it said before.

@@ -129,6 +129,8 @@ pub struct DigestFailure {
     pub fixed_at: Option<usize>,
     /// Files that were changed in between.
     pub changed: Vec<usize>,
+    /// A command that rewrites files and went through in between.
+    pub fixer: Option<usize>,
     /// What the model said about the cause in between.
     pub cause: String,
 }
