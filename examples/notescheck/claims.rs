@@ -12,15 +12,19 @@ pub enum ClaimKind {
     Decided,
     Corrected,
     Uncommitted,
+    Committed,
+    Background,
 }
 
-pub const CLAIM_KINDS: [ClaimKind; 6] = [
+pub const CLAIM_KINDS: [ClaimKind; 8] = [
     ClaimKind::Ran,
     ClaimKind::Failing,
     ClaimKind::Pending,
     ClaimKind::Decided,
     ClaimKind::Corrected,
     ClaimKind::Uncommitted,
+    ClaimKind::Committed,
+    ClaimKind::Background,
 ];
 
 /// A statement of a text.
@@ -89,9 +93,20 @@ pub fn find_claims(text: &str) -> Vec<Claim> {
     claims
 }
 
+/// Skips the date and time before a statement.
+fn skip_time(body: &str) -> &str {
+    let is_time = |sign: char| sign.is_ascii_digit() || matches!(sign, '-' | ':' | ' ');
+    match body.starts_with(|sign: char| sign.is_ascii_digit()) {
+        true => body.trim_start_matches(is_time),
+        false => body,
+    }
+}
+
 fn claims_of_line(line: &str, add: &mut dyn FnMut(ClaimKind, &str)) {
+    // A quotation that has quotation marks itself stands between curly ones.
+    let line = &line.replace(['“', '”'], "\"");
     let spans = code_spans(line);
-    let body = &line[2..];
+    let body = skip_time(&line[2..]);
     let span = spans.first().map_or("", String::as_str);
     let starts = |words: &[&str]| words.iter().any(|word| body.starts_with(word));
     if starts(&["Refused", "The user refused", "Do not"]) {
@@ -118,7 +133,26 @@ fn claims_of_line(line: &str, add: &mut dyn FnMut(ClaimKind, &str)) {
     if starts(&["The user corrected", "Corrected", "When refusing a call"]) {
         return add(ClaimKind::Corrected, quote_after(line, ":").unwrap_or_default());
     }
-    if starts(&["Uncommitted", "Not committed"]) {
+    if starts(&["Commit `", "Commit ("]) {
+        let subject = body.split_once("): ").map_or("", |(_, subject)| subject);
+        return add(ClaimKind::Committed, subject);
+    }
+    if body.contains("in the background, no end in the log") {
+        return add(
+            ClaimKind::Background,
+            body.split_once("log: ").map_or("", |(_, about)| about),
+        );
+    }
+    if starts(&["A sub-agent was asked"]) {
+        return add(ClaimKind::Background, body);
+    }
+    if starts(&[
+        "Uncommitted",
+        "Not committed",
+        "Changed, no commit",
+        "Also changed",
+        "Untracked",
+    ]) {
         return spans.iter().for_each(|path| add(ClaimKind::Uncommitted, path));
     }
     let is_decision = starts(&["Decided", "Asked \"", "Not decided"]);
@@ -134,7 +168,7 @@ fn claims_of_line(line: &str, add: &mut dyn FnMut(ClaimKind, &str)) {
         };
         return add(ClaimKind::Decided, answer);
     }
-    let says_run = starts(&["Last command", "Ran ", "Passed", "Done: `", "Verified"])
+    let says_run = starts(&["Last command", "Last check", "Ran ", "Passed", "Done: `", "Verified `"])
         || body.starts_with('`') && (line.contains("failed") || line.contains(" times") || is_workflow_line(body));
     if says_run && !span.is_empty() && !span.starts_with("Read ") && !span.starts_with("Edit ") {
         add(ClaimKind::Ran, span);
@@ -233,6 +267,8 @@ pub fn contradiction(claim: &Claim, facts: &SessionFacts) -> Option<String> {
         ClaimKind::Decided => false_decision(claim, facts),
         ClaimKind::Corrected => false_correction(claim, facts),
         ClaimKind::Uncommitted => false_uncommitted(claim, facts),
+        ClaimKind::Committed => false_commit(claim, facts),
+        ClaimKind::Background => false_background(claim, facts),
     }
 }
 
@@ -398,6 +434,10 @@ fn false_correction(claim: &Claim, facts: &SessionFacts) -> Option<String> {
             },
         );
     }
+    if claim.line.contains("and the model agreed") {
+        let is_granted = facts.granted.iter().any(|words| is_said(words, &claim.about));
+        return (!is_granted).then(|| "the model did not agree".to_owned());
+    }
     // Words at a refusal may also ask or add something.
     if claim.line.contains("When refusing a call") {
         return None;
@@ -407,7 +447,46 @@ fn false_correction(claim: &Claim, facts: &SessionFacts) -> Option<String> {
     (!objects).then(|| "it corrects nothing".to_owned())
 }
 
+fn false_commit(claim: &Claim, facts: &SessionFacts) -> Option<String> {
+    let is_it = |text: &str| is_said(text, &claim.about);
+    if facts.commits.iter().any(|(_, subject)| is_it(subject)) {
+        return None;
+    }
+    let tries = facts.commit_tries.iter().filter(|(command, _)| is_it(command));
+    let tries = tries.collect::<Vec<_>>();
+    match tries.iter().any(|(_, is_made)| *is_made) {
+        true => None,
+        false if tries.is_empty() => Some("no such commit in the log".to_owned()),
+        false => Some("the commit was refused".to_owned()),
+    }
+}
+
+fn false_background(claim: &Claim, facts: &SessionFacts) -> Option<String> {
+    if claim.line.contains("A sub-agent was asked") {
+        let is_receipt = claim.about.contains("agent launched successfully");
+        return is_receipt.then(|| "this says only that it was started".to_owned());
+    }
+    let wanted = tokens(claim.about.trim_end_matches(['…', '`', '"', ' ']));
+    let starts = facts.background.iter();
+    let starts = starts
+        .filter(|start| holds_in_order(&tokens(&start.about), &wanted))
+        .collect::<Vec<_>>();
+    // A tool that watches something is no command.
+    if starts.is_empty() {
+        let is_watch = facts.calls.iter().any(|(tool, _, _)| tool == "Monitor");
+        return (!is_watch).then(|| "nothing of the kind was started".to_owned());
+    }
+    starts
+        .iter()
+        .all(|start| start.has_ended)
+        .then(|| "the log has its end".to_owned())
+}
+
 fn false_uncommitted(claim: &Claim, facts: &SessionFacts) -> Option<String> {
+    if claim.line.starts_with("- Also changed") || claim.line.starts_with("- Untracked") {
+        let name = claim.about.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        return (!facts.git_listings.contains(name)).then(|| "git did not list it".to_owned());
+    }
     let is_it = |(path, _): &(&String, &usize)| path.ends_with(claim.about.as_str());
     let Some((path, edited)) = facts.edited.iter().filter(is_it).max_by_key(|(_, order)| **order) else {
         return Some("the file was not edited".to_owned());

@@ -22,6 +22,37 @@ pub struct Execution {
     pub order: usize,
 }
 
+/// What a model says to grant that a person is right.
+const GRANTS: [&str; 15] = [
+    "right",
+    "correct",
+    "catch",
+    "point",
+    "apolog",
+    "mistake",
+    "wrong",
+    "sorry",
+    "conflat",
+    "misread",
+    "misunderst",
+    "说得对",
+    "说的对",
+    "抱歉",
+    "shouldn't have",
+];
+
+/// A call that went on in the background.
+#[derive(Debug, Clone)]
+pub struct BackgroundStart {
+    /// Id of the task, and of the call.
+    pub ids: [String; 2],
+    /// The command, or the description of a sub-agent.
+    pub about: String,
+    pub has_ended: bool,
+    /// The execution of a command.
+    execution: Option<usize>,
+}
+
 /// What a log says about one session.
 #[derive(Debug, Default)]
 pub struct SessionFacts {
@@ -32,6 +63,8 @@ pub struct SessionFacts {
     pub tasks: BTreeMap<String, bool>,
     /// Words of a person, in order.
     pub words: Vec<(usize, String)>,
+    /// Words of a person that the model granted right after them.
+    pub granted: Vec<String>,
     /// Text that the client wrote in a person's name.
     pub client_words: Vec<String>,
     /// Results of questions that were answered.
@@ -42,6 +75,12 @@ pub struct SessionFacts {
     pub plans: Vec<(String, bool)>,
     /// Commits: hash and subject.
     pub commits: Vec<(String, String)>,
+    /// Commands that commit, and whether a commit came of each as far as its output says.
+    pub commit_tries: Vec<(String, bool)>,
+    /// What `git status` and `git diff` printed.
+    pub git_listings: String,
+    /// Calls that went on in the background: what was started, and whether the log has their end.
+    pub background: Vec<BackgroundStart>,
     /// Files by the order of their last edit.
     pub edited: BTreeMap<String, usize>,
     /// Order of the last commit that covers a file; every file if the path is empty.
@@ -82,6 +121,23 @@ fn element<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>"))
         .map(|(content, _)| content.trim())
+}
+
+/// Reads a line in which git reports a commit, `[branch 1a2b3c4] subject`: its hash and subject.
+fn reported_commit(line: &str) -> Option<(String, String)> {
+    let (head, subject) = line.strip_prefix('[')?.split_once("] ")?;
+    let hash = head.split_whitespace().last().unwrap_or_default();
+    let is_hash = hash.len() >= 7 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_hash && head.contains(' ')).then(|| (hash.to_owned(), subject.to_owned()))
+}
+
+/// Returns the word that follows a lead; empty without it.
+fn word_after<'t>(text: &'t str, lead: &str) -> &'t str {
+    let after = text.split_once(lead).map_or("", |(_, after)| after);
+    after
+        .split(|sign: char| !sign.is_ascii_alphanumeric())
+        .next()
+        .unwrap_or_default()
 }
 
 /// Returns whether a text in a person's name comes from the client.
@@ -134,6 +190,7 @@ impl SessionFacts {
                 "assistant" if record["message"]["model"] == "<synthetic>" => {}
                 "assistant" => facts.read_assistant(record),
                 "attachment" if record["attachment"]["type"] == "queued_command" => {
+                    facts.read_notices(&text_of(&record["attachment"]["prompt"]));
                     facts.add_words(&text_of(&record["attachment"]["prompt"]));
                 }
                 "queue-operation" => facts.read_queue(record),
@@ -160,6 +217,7 @@ impl SessionFacts {
 
     fn read_queue(&mut self, record: &Value) {
         let content = text_of(&record["content"]);
+        self.read_notices(&content);
         match record["operation"].as_str() {
             Some("enqueue") if !content.is_empty() => {
                 self.queued.push(content.clone());
@@ -185,6 +243,7 @@ impl SessionFacts {
             match block["type"].as_str() {
                 Some("text") => {
                     let text = block["text"].as_str().unwrap_or_default();
+                    self.read_notices(text);
                     match record["isMeta"] == true {
                         true => self.client_words.push(text.to_owned()),
                         false => self.add_words(text),
@@ -201,6 +260,7 @@ impl SessionFacts {
         for block in record["message"]["content"].as_array().unwrap_or(&empty) {
             match block["type"].as_str() {
                 Some("text") if !block["text"].as_str().unwrap_or_default().trim().is_empty() => {
+                    self.note_grant(block["text"].as_str().unwrap_or_default());
                     self.last_answer = Some(self.order);
                 }
                 Some("tool_use") => {
@@ -212,6 +272,21 @@ impl SessionFacts {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Notes whether the first text of the model after words of a person says that they are right.
+    fn note_grant(&mut self, text: &str) {
+        let Some((said, words)) = self.words.last() else { return };
+        let is_first = self.last_answer.is_none_or(|answer| answer < *said);
+        let start = text
+            .chars()
+            .take(300)
+            .collect::<String>()
+            .to_lowercase()
+            .replace('\u{2019}', "'");
+        if is_first && GRANTS.iter().any(|grant| start.contains(grant)) {
+            self.granted.push(words.clone());
         }
     }
 
@@ -244,6 +319,7 @@ impl SessionFacts {
             return;
         };
         let text = text_of(&block["content"]);
+        self.commits.extend(text.lines().filter_map(reported_commit));
         let is_refused = REFUSED.iter().any(|start| text.starts_with(start));
         let ending = match (is_refused, block["is_error"] == true) {
             (true, _) => Ending::Refused,
@@ -260,7 +336,12 @@ impl SessionFacts {
             self.words.push((self.order, said.trim().to_owned()));
         }
         match tool.as_str() {
-            "Bash" => self.add_execution(&input, &text, ending),
+            "Bash" | "PowerShell" => self.add_execution(id, &input, &text, ending),
+            "Task" | "Agent" if text.starts_with("Async agent launched") => {
+                let about = input["description"].as_str().unwrap_or_default();
+                self.add_start(word_after(&text, "agentId: "), id, about, None);
+            }
+            "TaskOutput" | "BashOutput" | "KillShell" | "TaskStop" => self.read_task(&input, &text),
             "Edit" | "Write" | "MultiEdit" | "NotebookEdit" if ending == Ending::Success => {
                 let path = input["file_path"].as_str().or(input["notebook_path"].as_str());
                 self.edited.insert(path.unwrap_or_default().to_owned(), self.order);
@@ -293,9 +374,91 @@ impl SessionFacts {
         self.calls.push((tool, about, ending));
     }
 
-    fn add_execution(&mut self, input: &Value, text: &str, ending: Ending) {
+    fn add_start(&mut self, task: &str, call: &str, about: &str, execution: Option<usize>) {
+        self.background.push(BackgroundStart {
+            ids: [task.to_owned(), call.to_owned()],
+            about: about.to_owned(),
+            has_ended: false,
+            execution,
+        });
+    }
+
+    /// Ends what a notice or an answer names; its exit status is that of the command.
+    fn end_task(&mut self, id: &str, ending: Ending) {
+        let order = self.order;
+        for start in &mut self.background {
+            if start.ids.iter().all(|known| known != id) {
+                continue;
+            }
+            start.has_ended = true;
+            let execution = start.execution.and_then(|at| self.executions.get_mut(at));
+            // Behind a pipe, status 0 says nothing.
+            if let Some(run) = execution.filter(|run| ending == Ending::Failure || !run.command.contains('|')) {
+                (run.ending, run.order) = (ending, order);
+            }
+        }
+    }
+
+    fn read_notices(&mut self, text: &str) {
+        for notice in text.split("<task-notification>").skip(1) {
+            let status = element(notice, "status").unwrap_or_default();
+            let summary = element(notice, "summary").unwrap_or_default();
+            let is_failure = status == "failed" || summary.contains("exit code") && !summary.contains("exit code 0");
+            let ending = match (status, is_failure) {
+                ("running" | "", _) => continue,
+                ("killed" | "stopped", _) => Ending::Unknown,
+                (_, true) => Ending::Failure,
+                (_, false) => Ending::Success,
+            };
+            for name in ["task-id", "tool-use-id"] {
+                let id = element(notice, name).filter(|id| *id != "REDACTED").unwrap_or("-");
+                self.end_task(id, ending);
+            }
+        }
+    }
+
+    /// Reads the answer of a tool that asks about a task or stops it.
+    fn read_task(&mut self, input: &Value, text: &str) {
+        let ids = ["task_id", "bash_id", "shell_id"]
+            .iter()
+            .filter_map(|key| input[*key].as_str());
+        let Some(id) = ids.map(str::to_owned).next() else {
+            return;
+        };
+        let is_ended = ["<status>completed", "<status>failed", "<status>killed", "Successfully"];
+        if is_ended.iter().any(|mark| text.contains(mark)) {
+            let ending = match element(text, "exit_code") {
+                Some("0") => Ending::Success,
+                Some(_) => Ending::Failure,
+                None => Ending::Unknown,
+            };
+            self.end_task(&id, ending);
+        }
+    }
+
+    fn add_execution(&mut self, id: &str, input: &Value, text: &str, ending: Ending) {
         let command = input["command"].as_str().unwrap_or_default().to_owned();
-        let is_background = input["run_in_background"] == true || text.starts_with("Command running in background");
+        let is_background = text.contains("running in background with ID: ") || text.contains("by user with ID: ");
+        if is_background {
+            let task = word_after(text, "with ID: ").to_owned();
+            self.add_start(&task, id, &command, Some(self.executions.len()));
+        }
+        if command.contains("git") && command.contains("commit") && !is_background && ending != Ending::Refused {
+            let marks = [
+                "FAILED",
+                "nothing to commit",
+                "no changes added",
+                "husky - ",
+                "error:",
+                "fatal:",
+            ];
+            let is_refused = |line: &str| marks.iter().any(|mark| line.trim_start().starts_with(mark));
+            let is_made = ending == Ending::Success && !text.lines().any(is_refused);
+            self.commit_tries.push((command.clone(), is_made));
+        }
+        if command.contains("git status") || command.contains("git diff") {
+            self.git_listings.push_str(text);
+        }
         // The status of a filter says nothing about the program before it.
         let is_filtered = ["| tail", "|tail", "| head", "| grep", "| sed", "| tee"]
             .iter()
@@ -341,19 +504,8 @@ impl SessionFacts {
             self.add_staged(command);
             return;
         }
-        let mut has_commit = false;
-        for line in output.lines() {
-            let Some((head, subject)) = line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) else {
-                continue;
-            };
-            let hash = head.split_whitespace().last().unwrap_or_default();
-            if hash.len() >= 7 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && head.contains(' ') {
-                self.commits.push((hash.to_owned(), subject.to_owned()));
-                has_commit = true;
-            }
-        }
         self.add_staged(command);
-        if !has_commit {
+        if !output.lines().any(|line| reported_commit(line).is_some()) {
             return;
         }
         let staged = std::mem::take(&mut self.staged);

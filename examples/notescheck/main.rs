@@ -1,5 +1,5 @@
 //! Checks what written notes and summaries say against the logs: commands that ran, what still fails, what is pending, what
-//! was decided, corrections, and uncommitted files.
+//! was decided, corrections, commits, uncommitted files, and what runs in the background.
 //!
 //! ```text
 //! cargo run --release --example notescheck -- NOTES_DIR LOGS [--show]

@@ -1,7 +1,8 @@
 //! False statements planted on purpose, to see how many of them the checker finds.
 //!
 //! Each is read off the records of a session without the facts that the checker uses: a refused call as one that ran, a failure
-//! that went through later, a finished task, an answer of another session, a notice of the client, a committed file.
+//! that went through later, a finished task, an answer of another session, a notice of the client, a committed file, a commit
+//! that was refused, a task in the background that ended.
 
 use super::claims::{CLAIM_KINDS, ClaimKind};
 use serde_json::Value;
@@ -138,6 +139,8 @@ fn plants_of(session: &RawSession<'_>, other: &RawSession<'_>) -> Vec<Plant> {
     plant_decisions(session, other, &mut lines);
     plant_corrections(session, other, &mut lines);
     plant_uncommitted(session, &mut lines);
+    plant_commits(session, other, &mut lines);
+    plant_background(session, &mut lines);
     let plant = |(kind, line)| Plant {
         session: session.id.to_owned(),
         kind,
@@ -247,6 +250,64 @@ fn plant_corrections(session: &RawSession<'_>, other: &RawSession<'_>, lines: &m
         rest.split_once("</summary>").map(|(summary, _)| summary)
     });
     lines.extend(summary.map(said));
+}
+
+/// Returns the subject of the commit that a command makes, if it is given in one line.
+fn commit_subject<'r>(call: &RawCall<'r>) -> Option<&'r str> {
+    let command = call.input["command"].as_str()?;
+    let (_, after) = command.split_once("git commit -m ")?;
+    let subject = match after.split_once("<<'EOF'\n") {
+        Some((_, body)) => body.lines().next()?,
+        None => after.strip_prefix(['"', '\''])?.split(['"', '\'', '\n']).next()?,
+    };
+    (12..100).contains(&subject.len()).then_some(subject)
+}
+
+fn plant_commits(session: &RawSession<'_>, other: &RawSession<'_>, lines: &mut Vec<(ClaimKind, String)>) {
+    let planted = |subject: &str| {
+        (
+            ClaimKind::Committed,
+            format!("- Commit (not pushed in this session): {subject}"),
+        )
+    };
+    let foreign = other.calls.iter().filter_map(commit_subject);
+    let foreign = foreign.into_iter().find(|subject| !session.has_command(subject));
+    lines.extend(foreign.map(planted));
+    let commits = session
+        .calls
+        .iter()
+        .filter_map(|call| Some((commit_subject(call)?, call)));
+    let commits = commits.collect::<Vec<_>>();
+    let has_failed = |call: &RawCall<'_>| call.is_error || call.result.contains("FAILED: git commit");
+    for (subject, _) in commits.iter().filter(|(_, call)| has_failed(call)) {
+        let tries = commits.iter().filter(|(other, _)| other == subject);
+        let is_said = session
+            .calls
+            .iter()
+            .any(|call| call.result.contains(&format!("] {subject}")));
+        if tries.into_iter().all(|(_, call)| has_failed(call)) && !is_said {
+            lines.push(planted(subject));
+        }
+    }
+}
+
+fn plant_background(session: &RawSession<'_>, lines: &mut Vec<(ClaimKind, String)>) {
+    for call in &session.calls {
+        let about = call.input["description"].as_str().unwrap_or_default();
+        if call.result.contains("Async agent launched") {
+            let line = format!("- A sub-agent was asked to \"{about}\": \"Async agent launched successfully.\"");
+            lines.push((ClaimKind::Background, line));
+        }
+        let is_ended = session.notices.iter().any(|notice| {
+            let is_end = notice.contains("<status>completed") || notice.contains("<status>failed");
+            is_end && notice.contains(&format!("\"{about}\""))
+        });
+        let command = call.input["command"].as_str().unwrap_or_default();
+        if call.result.contains("running in background with ID") && is_ended && !command.contains(['\n', '`']) {
+            let line = format!("- Started in the background, no end in the log: `{command}`");
+            lines.push((ClaimKind::Background, line));
+        }
+    }
 }
 
 fn plant_uncommitted(session: &RawSession<'_>, lines: &mut Vec<(ClaimKind, String)>) {

@@ -4,7 +4,7 @@ use crate::views::replay::TextLosses;
 use language::{markdown, secrets, shorten};
 use notes::conversation::Conversation;
 use notes::coverage::{EarlierItems, NEED_KINDS, NeedCoverage, NeededItems};
-use notes::offline::digest::Digest;
+use notes::offline::digest::{Digest, StateTracker};
 use notes::offline::{OfflineBackend, write_notes};
 use notes::template::NotesTemplate;
 use notes::{NotesLimits, SummaryRequest, SummaryVariant, TextBackend, size};
@@ -34,6 +34,8 @@ pub(super) struct ChainTexts<'a> {
 #[derive(Default)]
 struct ChainTextState {
     digest: Digest,
+    /// The state before what is summarized.
+    tracker: StateTracker,
     /// Messages that the digest has taken.
     digested: usize,
     /// The notes by the item after the last one that they cover.
@@ -287,7 +289,9 @@ impl BoundaryTextWriter for ChainTexts<'_> {
         // The text of the boundary before is part of what is summarized, as a recorded summary would be.
         let before = state.boundaries.last().map(|placed| placed.text.clone());
         let first = before.map(|text| summary_message(&text));
+        let carried = state.tracker.state_before(self.conversation, range.start);
         let mut material = self.conversation.to_material(range);
+        material.state = Some(&carried);
         if let Some(first) = &first {
             material.messages.insert(0, first);
             material.rounds.insert(0, material.rounds.first().copied().unwrap_or(0));

@@ -17,11 +17,16 @@ use transcript::problem::Problem;
 impl SessionView<'_> {
     /// Reads the words of a chain, by number. Also returns the logs that could not be read again.
     pub fn read_conversation(&self, chain: usize) -> (Conversation, Vec<Problem>) {
+        self.read_conversation_parts(chain, CONVERSATION_FILTER)
+    }
+
+    /// [`SessionView::read_conversation`] with only the parts that are selected.
+    pub fn read_conversation_parts(&self, chain: usize, wanted_parts: PartSelection) -> (Conversation, Vec<Problem>) {
         let chain = &self.chains()[chain];
         let (mut problems, mut read, mut titles) = (Vec::new(), Vec::new(), Vec::new());
         for wanted in chain_lines(self.session(), chain) {
             let (messages, found, problem) = match &self.planned {
-                Some(planned) => planned.run.read_lines(&wanted.path, wanted.lines, CONVERSATION_FILTER),
+                Some(planned) => planned.run.read_lines(&wanted.path, wanted.lines, wanted_parts),
                 None => Default::default(),
             };
             problems.extend(problem);

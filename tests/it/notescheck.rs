@@ -47,6 +47,23 @@ impl Records {
     }
 }
 
+/// Starts two commands and a sub-agent in the background. The first command ends, and so does the sub-agent.
+fn start_tasks(log: &mut Records) {
+    log.bash("npm run preview", "Command running in background with ID: b11.", false);
+    log.bash("npm run watch", "Command running in background with ID: b12.", false);
+    log.call(
+        "Agent",
+        json!({"description": "Review the coupons"}),
+        "Async agent launched successfully.\nagentId: a13 (internal ID)",
+        false,
+    );
+    for (id, what) in [("b11", "Background command"), ("a13", "Agent")] {
+        log.user(&format!(
+            "<task-notification>\n<task-id>{id}</task-id>\n<status>completed</status>\n<summary>{what} completed</summary>\n</task-notification>"
+        ));
+    }
+}
+
 fn session() -> Vec<Value> {
     let mut log = Records::default();
     log.user("Add a discount to the cart and test it.");
@@ -129,6 +146,12 @@ fn session() -> Vec<Value> {
         "[main 5d6e7f8] Describe coupons",
         false,
     );
+    log.bash(
+        "git commit -m 'Print the receipt twice'",
+        "Exit code 1\nhusky - pre-commit script failed (code 1)",
+        true,
+    );
+    start_tasks(&mut log);
     log.edit("src/receipt.rs");
     log.user(
         "<task-notification>\n<task-id>b7</task-id> The nightly build should not be retried\n</task-notification>",
@@ -165,6 +188,6 @@ fn at_least_nine_of_ten_seeded_false_statements_are_found_and_no_true_one() {
     }
     assert_eq!(seeded.len(), CLAIM_KINDS.len());
     let count = seeded.values().sum::<usize>();
-    assert_eq!(count, 50);
+    assert_eq!(count, 60);
     assert!(found * 10 >= count * 9, "{found} of {count}; missed: {missed:#?}");
 }

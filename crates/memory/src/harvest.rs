@@ -22,6 +22,8 @@ pub const HARVEST_FILTER: PartSelection = PartSelection {
     brief_results: true,
     longest: None,
     files: true,
+    notices: false,
+    quiet_tools: &[],
     every_line: false,
 };
 

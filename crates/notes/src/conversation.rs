@@ -21,7 +21,29 @@ pub const CONVERSATION_FILTER: PartSelection = PartSelection {
     brief_results: false,
     longest: Some(6_000),
     files: false,
+    notices: true,
+    quiet_tools: &[],
     every_line: false,
+};
+
+/// The parts that the offline backend looks at: what a file or a search shows only counts if it could not be shown.
+pub const OFFLINE_FILTER: PartSelection = PartSelection {
+    quiet_tools: &[
+        "Read",
+        "NotebookRead",
+        "Grep",
+        "Glob",
+        "LS",
+        "Edit",
+        "MultiEdit",
+        "Write",
+        "NotebookEdit",
+        "WebFetch",
+        "WebSearch",
+        "ToolSearch",
+        "Skill",
+    ],
+    ..CONVERSATION_FILTER
 };
 
 /// The messages of a chain.
@@ -31,6 +53,8 @@ pub struct Conversation {
     pub title: String,
     /// Working directory of the first record that has one; may be empty.
     pub root: String,
+    /// Branch that the client wrote into the last record that has one; may be empty.
+    pub branch: String,
     pub messages: Vec<Message>,
     /// By message: its record; `None` for a queued prompt, which has no record in the chain.
     pub nodes: Vec<Option<Node>>,
@@ -110,6 +134,12 @@ impl Conversation {
                 // As in the paths of the messages, which are masked.
                 conversation.root = visible::shown(log.string(log.scope_of(record).cwd)).into_owned();
             }
+            let log = session.log(node);
+            match log.string(log.scope_of(record).branch) {
+                "" | "HEAD" => {}
+                branch if branch != conversation.branch => conversation.branch = visible::shown(branch).into_owned(),
+                _ => {}
+            }
             if session.kind(node) == RecordKind::Boundary {
                 conversation.boundaries.push(MessageBoundary {
                     before: conversation.messages.len(),
@@ -140,35 +170,54 @@ impl Conversation {
         conversation
     }
 
-    /// Inserts prompts that were sent while the model was working: before the response that came next in their log.
+    /// Inserts what was queued while the model was working: before the response that came next in its log.
     fn insert_queued(&mut self, session: &Session<'_>, chain: &Chain, queued: Vec<(u32, Message)>) {
         if queued.is_empty() || chain.is_sidechain {
             return;
         }
-        let on_chain = chain_records(chain).map(|(node, _)| node).collect::<HashSet<_>>();
+        let branches = BranchLines::new(session, chain);
+        let responses = ResponseLines::new(session, self);
         let mut seen = HashSet::new();
+        let mut inserted = Vec::new();
         for (part, message) in queued {
             let is_of_session = message.session.is_empty() || message.session == session.id;
             if !is_of_session
-                || was_typed_on_rewound_branch(session, &on_chain, part, message.line)
+                || branches.is_rewound_at(part, message.line)
                 || !seen.insert((message.time, message.texts().collect::<String>()))
             {
                 continue;
             }
-            let is_next = |at: &usize| {
-                self.nodes[*at].is_some_and(|node| {
-                    session.part_number(node) == part && u64::from(session.record(node).line) > message.line
-                }) && self.messages[*at].role == MessageRole::Assistant
-            };
-            let at = (0..self.messages.len()).find(is_next).unwrap_or(self.messages.len());
-            let call = self.calls.get(at).copied().unwrap_or(chain.rounds.len() as u32);
-            self.messages.insert(at, message);
-            self.nodes.insert(at, None);
-            self.calls.insert(at, call);
-            for boundary in &mut self.boundaries {
-                boundary.before += usize::from(boundary.before > at);
-            }
+            let at = responses.next_after(part, message.line).unwrap_or(self.messages.len());
+            inserted.push((at, message));
         }
+        inserted.sort_by_key(|(at, _)| *at);
+        for boundary in &mut self.boundaries {
+            boundary.before += inserted.partition_point(|(at, _)| *at < boundary.before);
+        }
+        let messages = std::mem::take(&mut self.messages);
+        let nodes = std::mem::take(&mut self.nodes);
+        let calls = std::mem::take(&mut self.calls);
+        let mut inserted = inserted.into_iter().peekable();
+        let mut push = |message: Message, node: Option<Node>, call: u32| {
+            self.messages.push(message);
+            self.nodes.push(node);
+            self.calls.push(call);
+        };
+        for (at, ((message, node), call)) in messages.into_iter().zip(nodes).zip(calls).enumerate() {
+            while let Some((_, queued)) = inserted.next_if(|(place, _)| *place <= at) {
+                push(queued, None, call);
+            }
+            push(message, node, call);
+        }
+        for (_, queued) in inserted {
+            push(queued, None, chain.rounds.len() as u32);
+        }
+    }
+
+    /// Returns the number of messages without the notices that stand only in the queue.
+    pub fn message_count(&self) -> usize {
+        let is_notice = |message: &&Message| message.is_meta && message.is_from_queue();
+        self.messages.len() - self.messages.iter().filter(is_notice).count()
     }
 
     /// Returns a part of the messages as source material.
@@ -181,6 +230,7 @@ impl Conversation {
             root: &self.root,
             messages,
             rounds,
+            state: None,
             dropped: 0,
         }
     }
@@ -254,19 +304,65 @@ impl Conversation {
     }
 }
 
-/// Returns whether a line of a log was written while the model worked on a branch that the user rewound.
-fn was_typed_on_rewound_branch(session: &Session<'_>, on_chain: &HashSet<Node>, part: u32, line: u64) -> bool {
-    let is_before = |node: &Node| {
-        let record = session.record(*node);
-        let is_message = matches!(session.kind(*node), RecordKind::User | RecordKind::Assistant);
-        session.part_number(*node) == part
-            && u64::from(record.line) < line
-            && is_message
-            && !session.log(*node).scope_of(record).is_sidechain
-    };
-    let before = session.own_nodes().filter(is_before);
-    let last = before.max_by_key(|node| session.record(*node).line);
-    last.is_some_and(|node| !on_chain.contains(&node))
+/// The messages of the logs of a session by line, and whether each is on the chain.
+struct BranchLines {
+    /// Number of the log, line, whether the message is on the chain; ascending.
+    lines: Vec<(u32, u64, bool)>,
+}
+
+impl BranchLines {
+    fn new(session: &Session<'_>, chain: &Chain) -> BranchLines {
+        let on_chain = chain_records(chain).map(|(node, _)| node).collect::<HashSet<_>>();
+        let is_message = |node: &Node| {
+            let is_message = matches!(session.kind(*node), RecordKind::User | RecordKind::Assistant);
+            is_message && !session.log(*node).scope_of(session.record(*node)).is_sidechain
+        };
+        let line = |node: Node| {
+            let line = u64::from(session.record(node).line);
+            (session.part_number(node), line, on_chain.contains(&node))
+        };
+        let mut lines = session.own_nodes().filter(is_message).map(line).collect::<Vec<_>>();
+        lines.sort_unstable();
+        BranchLines { lines }
+    }
+
+    /// Returns whether a line of a log was written while the model worked on a branch that the user rewound.
+    fn is_rewound_at(&self, part: u32, line: u64) -> bool {
+        let end = self
+            .lines
+            .partition_point(|(other, at, _)| (*other, *at) < (part, line));
+        let last = self.lines[..end].last().filter(|(other, _, _)| *other == part);
+        last.is_some_and(|(_, _, is_on_chain)| !is_on_chain)
+    }
+}
+
+/// By log: the lines of the responses of a conversation, to find the first after a line.
+struct ResponseLines {
+    /// The highest line up to a response, and the index of that response among the messages; in the order of the chain.
+    by_part: HashMap<u32, Vec<(u64, usize)>>,
+}
+
+impl ResponseLines {
+    fn new(session: &Session<'_>, conversation: &Conversation) -> ResponseLines {
+        let mut by_part = HashMap::<u32, Vec<(u64, usize)>>::new();
+        for (at, message) in conversation.messages.iter().enumerate() {
+            let Some(node) = conversation.nodes[at].filter(|_| message.role == MessageRole::Assistant) else {
+                continue;
+            };
+            let line = u64::from(session.record(node).line);
+            let lines = by_part.entry(session.part_number(node)).or_default();
+            let highest = lines.last().map_or(line, |(highest, _)| line.max(*highest));
+            lines.push((highest, at));
+        }
+        ResponseLines { by_part }
+    }
+
+    /// Returns the index of the first response that stands after a line of a log.
+    fn next_after(&self, part: u32, line: u64) -> Option<usize> {
+        let lines = self.by_part.get(&part)?;
+        let at = lines.partition_point(|(highest, _)| *highest <= line);
+        lines.get(at).map(|(_, at)| *at)
+    }
 }
 
 /// The place of a record in a session.

@@ -1,5 +1,6 @@
 //! The source of a text: messages of one conversation, in order.
 
+use crate::offline::digest::CarriedState;
 use std::ops::Range;
 use transcript::messages::{Message, MessagePart, MessageRole};
 
@@ -15,6 +16,8 @@ pub struct SourceMaterial<'m> {
     pub messages: Vec<&'m Message>,
     /// By message: the API call that it belongs to. Retries drop whole calls.
     pub rounds: Vec<u32>,
+    /// What holds before the first message; the state of a new session without it.
+    pub state: Option<&'m CarriedState>,
     /// Number of groups that a retry dropped from the front.
     pub dropped: usize,
 }
@@ -35,6 +38,7 @@ impl<'m> SourceMaterial<'m> {
             root: "",
             messages,
             rounds,
+            state: None,
             dropped: 0,
         }
     }
@@ -45,6 +49,7 @@ impl<'m> SourceMaterial<'m> {
             root: self.root,
             messages: self.messages[range.clone()].to_vec(),
             rounds: self.rounds[range].to_vec(),
+            state: self.state,
             dropped: 0,
         }
     }

@@ -2,7 +2,7 @@
 //! they become is the caller's business.
 
 use crate::conversation::Conversation;
-use crate::offline::digest::Digest;
+use crate::offline::digest::{CarriedState, Digest, StateTracker};
 use crate::offline::{NotesDraft, OfflineBackend, write_notes};
 use crate::template::{NotesTemplate, substitute};
 use crate::{
@@ -201,9 +201,13 @@ pub fn write_summaries<'p>(
 ) -> Vec<(&'p PlannedSummary, Result<String, TextError>)> {
     let backend = model.unwrap_or(&OfflineBackend);
     let mut breaker = CircuitBreaker::new(policy.breaker);
-    let mut write = |summary: &PlannedSummary| {
+    let states = states_before(conversation, planned);
+    let mut write = |summary: &PlannedSummary, state: &CarriedState| {
         let request = SummaryRequest {
-            material: conversation.to_material(summary.range.clone()),
+            material: SourceMaterial {
+                state: Some(state),
+                ..conversation.to_material(summary.range.clone())
+            },
             variant: summary.variant,
             instructions,
             budget: policy.max_output,
@@ -212,5 +216,20 @@ pub fn write_summaries<'p>(
         let retries = PromptRetries::from_policy(policy);
         summarize_with_retries(backend, &request, retries, &mut breaker).map(|summarized| summarized.text)
     };
-    planned.iter().map(|summary| (summary, write(summary))).collect()
+    let written = planned.iter().zip(&states);
+    written
+        .map(|(summary, state)| (summary, write(summary, state)))
+        .collect()
+}
+
+/// Returns what holds before each summary. The conversation is followed once, from its start.
+fn states_before(conversation: &Conversation, planned: &[PlannedSummary]) -> Vec<CarriedState> {
+    let mut order = (0..planned.len()).collect::<Vec<_>>();
+    order.sort_by_key(|at| planned[*at].range.start);
+    let mut states = vec![CarriedState::default(); planned.len()];
+    let mut tracker = StateTracker::default();
+    for at in order {
+        states[at] = tracker.state_before(conversation, planned[at].range.start);
+    }
+    states
 }

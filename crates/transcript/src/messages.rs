@@ -201,6 +201,10 @@ pub struct PartSelection {
     pub longest: Option<usize>,
     /// Instruction and memory files that were read or written.
     pub files: bool,
+    /// Notices of the client that a background task ended, as messages that are `is_meta`.
+    pub notices: bool,
+    /// Tools (by role) whose results only matter if they are errors: other results of them are read as empty.
+    pub quiet_tools: &'static [&'static str],
     /// Also parse lines that cannot contain a message, to report what is wrong with them.
     pub every_line: bool,
 }
@@ -215,6 +219,8 @@ impl PartSelection {
         brief_results: false,
         longest: None,
         files: false,
+        notices: false,
+        quiet_tools: &[],
         every_line: false,
     };
 
@@ -235,6 +241,9 @@ impl PartSelection {
         }
     }
 }
+
+/// Start of a notice that a background task ended.
+const NOTICE_START: &str = "<task-notification>";
 
 /// Characters of a result that only has to be recognized.
 const BRIEF_CHARS: usize = 200;

@@ -8,7 +8,7 @@ use crate::run::{LogSource, Run, SessionView};
 use crate::views::notes::NotesRow;
 use anyhow::Result;
 use memory::names::{project_part, safe_part};
-use notes::conversation::{Conversation, RecordLocation};
+use notes::conversation::{CONVERSATION_FILTER, Conversation, OFFLINE_FILTER, RecordLocation};
 use notes::offline::NotesDraft;
 use notes::session::{SessionNotesWriter, plan_summaries, write_summaries};
 use notes::template::{NotesTemplate, substitute};
@@ -177,7 +177,12 @@ impl<'a> NotesRun<'a> {
         if view.chains().is_empty() {
             return Err(SessionNotesOutcome::Skipped);
         }
-        let (conversation, mut problems) = view.read_conversation(0);
+        // A model is shown all of it.
+        let parts = match self.model {
+            Some(_) => CONVERSATION_FILTER,
+            None => OFFLINE_FILTER,
+        };
+        let (conversation, mut problems) = view.read_conversation_parts(0, parts);
         let pivot = self.find_pivot(view, &conversation)?;
         if conversation.messages.is_empty() {
             return Err(SessionNotesOutcome::Skipped);
@@ -230,7 +235,7 @@ impl<'a> NotesRun<'a> {
                 project: conversation.root.clone(),
                 file: format!("{slug}/{}", safe_part(&input.session)),
                 updates: input.gates.len() as u64,
-                messages: conversation.messages.len() as u64,
+                messages: conversation.message_count() as u64,
                 ..NotesRow::default()
             },
             files: Vec::new(),

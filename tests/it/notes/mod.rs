@@ -2,6 +2,7 @@
 
 mod content;
 mod files;
+mod state;
 
 use crate::fixture::Fixture;
 use notes::template::NotesTemplate;

@@ -3,7 +3,6 @@
 use crate::offline::prose::whole_sentences;
 use crate::size;
 use language::markdown::escape_markdown;
-use language::shorten::to_one_line;
 
 /// A candidate for a text.
 #[derive(Debug, Clone)]
@@ -77,48 +76,17 @@ pub fn line_tokens(text: &str) -> u64 {
     size::tokens(text).saturating_sub(size::tokens("")) + 1
 }
 
-/// Formats a text as a block quote, so that nothing in it changes the structure around it. Cut at the end of a line, with a
-/// mark.
-pub fn block_quote(text: &str, most: usize) -> String {
-    let mut out = String::new();
-    let mut count = 0;
-    for line in text.trim().lines() {
-        let line = line.trim_end();
-        let length = line.chars().count() + 1;
-        if count + length > most {
-            let rest = most.saturating_sub(count);
-            if rest > 60 {
-                push_quoted(&mut out, &to_one_line(line, rest));
-            }
-            push_quoted(&mut out, "[…]");
-            return out;
-        }
-        count += length;
-        push_quoted(&mut out, line);
-    }
-    out
-}
-
-fn push_quoted(out: &mut String, line: &str) {
-    if !out.is_empty() {
-        out.push('\n');
-    }
-    out.push('>');
-    if !line.is_empty() {
-        out.push(' ');
-        match line.trim_start().starts_with("```") {
-            true => out.push_str(line),
-            false => out.push_str(&escape_markdown(line)),
-        }
-    }
-}
-
 /// Formats a text in quotation marks on one line.
 pub fn inline_quote(text: &str, most: usize) -> String {
-    format!(
-        "\"{}\"",
-        escape_markdown(&whole_sentences(text, most)).replace('"', "'")
-    )
+    put_in_quotes(&escape_markdown(&whole_sentences(text, most)))
+}
+
+/// Puts a line in quotation marks: curly ones if it has straight ones, which stay as they are.
+pub fn put_in_quotes(line: &str) -> String {
+    match line.contains('"') {
+        true => format!("“{line}”"),
+        false => format!("\"{line}\""),
+    }
 }
 
 #[cfg(test)]
@@ -151,11 +119,5 @@ mod tests {
     fn items_that_must_be_kept_ignore_limits() {
         let composed = compose(&[item(0, MUST_KEEP_WEIGHT, &"word ".repeat(100))], &[10], 10);
         assert!(composed.condensed.is_empty());
-    }
-
-    #[test]
-    fn quotes_have_no_structure() {
-        assert_eq!(block_quote("# head\n<b>\ntext", 100), "> # head\n> &lt;b>\n> text");
-        assert!(block_quote(&"long line ".repeat(50), 100).ends_with("> […]"));
     }
 }

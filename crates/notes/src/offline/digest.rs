@@ -2,13 +2,18 @@
 //!
 //! A digest takes messages one by one and can be written out at any point. The structure tells what matters: a prompt, an
 //! edit, a failing command and the same command succeeding later, an item on a task list. [`facts`] are the results,
-//! `calls` reads tool calls, `failures` pairs failures with what fixed them.
+//! `calls` reads tool calls, `background` follows tasks in the background, `failures` pairs failures with what fixed them,
+//! `sayings` takes what the model explains, grants and takes back, `carried` is what holds when a part begins.
 
+mod background;
 mod calls;
+mod carried;
 mod cues;
 pub mod facts;
 mod failures;
+mod sayings;
 
+pub use carried::{CarriedState, StateTracker};
 pub use facts::{
     DigestFailure, DigestTurn, ModelSentence, PromptChannel, SentenceKind, ShellCommand, TaskItem, TaskState,
     TouchedFile, UserChoice, UserPrompt,
@@ -18,18 +23,16 @@ use crate::conversation::Conversation;
 use crate::offline::earlier_summary::EarlierSummary;
 use crate::offline::gist::plan_heading;
 use crate::offline::lines::is_still_failing;
-use crate::offline::model_sentences::{classify_sentence, strip_intent};
 use crate::offline::names;
-use crate::offline::prose::whole_sentences;
 use crate::offline::requests::referred_text;
+use crate::offline::state::background::BackgroundTask;
 use crate::offline::state::ledger::RepositoryLedger;
 use crate::offline::state::refusals::RefusalList;
 use crate::offline::user_text::{UserText, classify_user_text};
 use calls::PendingCall;
-use cues::{is_correction, is_general, objects, takes_back};
+use cues::{is_correction, is_general, objects, says_general};
 use language::clean::strip_control_codes;
 use language::markup;
-use language::sentences::split_prose;
 use memory::extract::extract;
 use memory::kinds::MemoryKind;
 use memory::rules::ExtractionRules;
@@ -78,6 +81,8 @@ pub struct Digest {
     pub ledger: RepositoryLedger,
     /// The title that the log gives the session; empty without one.
     pub recorded_title: String,
+    /// The branch that the log gives the session; empty without one.
+    pub recorded_branch: String,
     /// The heading of the last plan that the user approved.
     pub plan_title: String,
     /// The heading of the last plan that the model proposed.
@@ -86,24 +91,32 @@ pub struct Digest {
     pub earlier_summary: Option<EarlierSummary>,
     /// The last recorded summary after that. Its messages are known, but it may explain more than they do.
     pub latest_summary: Option<EarlierSummary>,
+    /// Step of the last recorded summary, and the number of commits and prompts before it; 0 if the session has none.
+    pub summary_step: usize,
+    pub summary_commits: usize,
+    pub summary_prompts: usize,
+    /// Step at which the model last said that what it took for a cause was none.
+    pub rediagnosed_step: usize,
     /// Tasks of sub-agents, and the start of their answers.
     pub agents: Vec<(String, String)>,
+    /// Commands and sub-agents in the background, in the order of their start.
+    pub background: Vec<BackgroundTask>,
     /// Links to pull requests, issues and commits.
     pub links: Vec<String>,
     /// What the user wants from now on, as hooks of memories.
     pub rules: Vec<String>,
-    /// Edits that failed for a formal reason.
-    pub edit_slips: usize,
     /// Messages so far.
     pub steps: usize,
     by_path: HashMap<String, usize>,
     by_command: HashMap<String, usize>,
     pending: HashMap<String, PendingCall>,
     uses: IdMap<String, NameUse>,
-    /// What the model said last: the reason for its next calls.
-    why: String,
+    /// Options of the questions that the user answered last.
+    last_options: Vec<String>,
     last_answer: String,
     is_interrupted: bool,
+    /// Whether only the state is followed, and words are not looked at.
+    only_state: bool,
     /// Whether the user refused a call and has not said why.
     has_silent_refusal: bool,
 }
@@ -120,6 +133,7 @@ impl Digest {
     pub fn of_conversation(conversation: &Conversation) -> Digest {
         Digest {
             recorded_title: conversation.title.clone(),
+            recorded_branch: conversation.branch.clone(),
             ..Digest::new(&conversation.root)
         }
     }
@@ -132,6 +146,9 @@ impl Digest {
         }
         if message.is_summary {
             let is_first = self.prompts.is_empty() && self.turns.is_empty();
+            self.summary_step = self.steps;
+            self.summary_commits = self.ledger.commits.len();
+            self.summary_prompts = self.prompts.len();
             for text in message.texts() {
                 let summary = EarlierSummary::parse(&strip_control_codes(text));
                 // A later summary includes the earlier ones.
@@ -151,13 +168,16 @@ impl Digest {
     fn add_user_message(&mut self, message: &Message) {
         for part in &message.parts {
             match part {
-                MessagePart::Text(_) if message.is_meta => {}
+                MessagePart::Text(text) if message.is_meta => self.add_notices(text),
                 MessagePart::Text(text) => match classify_user_text(text) {
+                    UserText::Words(words) if message.channel == WordsChannel::Queued => {
+                        self.add_prompt(words, PromptChannel::Queued, message.time);
+                    }
                     UserText::Words(words) => self.add_prompt(words, PromptChannel::Message, message.time),
                     UserText::Command(words) => self.add_prompt(words, PromptChannel::Command, message.time),
                     UserText::Shell(words) => self.add_prompt(words, PromptChannel::Shell, message.time),
                     UserText::Interrupted => self.is_interrupted = true,
-                    UserText::Nothing => {}
+                    UserText::Nothing => self.add_notices(text),
                 },
                 MessagePart::Result { call, text, is_error } => self.add_result(call, text, *is_error),
                 MessagePart::Reply(reply) => self.add_reply(reply, message.time),
@@ -167,24 +187,26 @@ impl Digest {
     }
 
     fn add_prompt(&mut self, text: String, channel: PromptChannel, time: Option<Time>) {
-        let question = referred_text(&self.last_answer, &text);
+        // What was typed while the model worked answers nothing that it said in between.
+        let is_running = channel == PromptChannel::Queued && self.turns.last().is_some_and(|turn| !turn.is_answered);
+        let question = match channel {
+            PromptChannel::Message => referred_text(&self.last_answer, &text),
+            _ => None,
+        };
         let is_correction = match channel {
             PromptChannel::Refusal => true,
-            PromptChannel::Message => {
+            _ if self.only_state => false,
+            PromptChannel::Message | PromptChannel::Queued => {
                 !self.last_answer.is_empty() && (is_correction(&text) || self.is_interrupted && objects(&text))
             }
             PromptChannel::Command | PromptChannel::Shell => false,
         };
         self.note_names(&text, 2.0);
         self.note_rules(&text);
-        if is_correction
-            && channel == PromptChannel::Message
-            && let Some(turn) = self.turns.last_mut()
-        {
-            turn.is_retracted = true;
-            self.sentences.retain(|said| !turn.answer.contains(&said.text));
+        if is_correction && channel != PromptChannel::Refusal && !is_running {
+            self.retract_last_answer();
         }
-        if channel == PromptChannel::Message {
+        if matches!(channel, PromptChannel::Message | PromptChannel::Queued) {
             // Older clients write what the user says to a refusal as the next message.
             if std::mem::take(&mut self.has_silent_refusal) {
                 self.refusals.explain(&text);
@@ -201,21 +223,23 @@ impl Digest {
             channel,
             step: self.steps,
             time,
-            turn: self.turns.len(),
+            turn: self.turns.len() - usize::from(is_running),
+            is_heard: false,
+            is_admitted: false,
         });
         if std::mem::take(&mut self.is_interrupted)
             && let Some(turn) = self.turns.last_mut()
         {
             turn.is_stopped = true;
         }
-        // A refusal belongs to the work on the request before it; a shell command of the user asks for nothing.
-        if !matches!(channel, PromptChannel::Refusal | PromptChannel::Shell) {
+        // A refusal and what was typed while the model worked belong to the work on the request before them; a shell command of
+        // the user asks for nothing.
+        if !is_running && !matches!(channel, PromptChannel::Refusal | PromptChannel::Shell) {
             self.turns.push(DigestTurn {
                 prompt: Some(self.prompts.len() - 1),
                 time,
                 ..DigestTurn::default()
             });
-            self.why.clear();
         }
     }
 
@@ -249,6 +273,9 @@ impl Digest {
 
     /// Notes what a prompt says about how to work, by the rules of memories.
     fn note_rules(&mut self, text: &str) {
+        if self.only_state || !says_general(text) {
+            return;
+        }
         let message = Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.to_owned())]);
         let found = extract(std::slice::from_ref(&message), ExtractionRules::built_in());
         let feedback = found.candidates.into_iter();
@@ -290,23 +317,12 @@ impl Digest {
         if text.is_empty() || is_client_text {
             return;
         }
-        let sentences = split_prose(&text);
-        if sentences.iter().take(3).any(|sentence| takes_back(sentence)) {
-            self.retract_last_answer();
+        if self.only_state {
+            self.is_interrupted = false;
+            self.current_turn().is_answered = true;
+            return;
         }
-        for sentence in &sentences {
-            if let Some(kind) = classify_sentence(sentence).filter(|_| !takes_back(sentence)) {
-                self.sentences.push(ModelSentence {
-                    text: (*sentence).to_owned(),
-                    kind,
-                    step: self.steps,
-                });
-            }
-        }
-        let is_long = |sentence: &&&str| sentence.len() > 15;
-        if let Some(why) = sentences.iter().rev().find(is_long).or(sentences.last()) {
-            self.why = whole_sentences(&strip_intent(why), 220);
-        }
+        self.note_sentences(&text);
         self.note_names(&text, 1.0);
         if (1..=MOST_LINKS).contains(&text.matches("https://").count()) {
             let is_edge = |sign: char| sign.is_whitespace() || matches!(sign, '(' | ')' | '<' | '>' | '"' | '`');
@@ -323,16 +339,6 @@ impl Digest {
         turn.is_answered = true;
     }
 
-    /// Marks the answer before the current turn as taken back.
-    fn retract_last_answer(&mut self) {
-        let Some(turn) = self.turns.iter_mut().rev().find(|turn| turn.is_answered) else {
-            return;
-        };
-        turn.is_retracted = true;
-        // What it explained there is taken back too.
-        self.sentences.retain(|said| !turn.answer.contains(&said.text));
-    }
-
     fn add_link(&mut self, word: &str) {
         const PARTS: [&str; 4] = ["/pull/", "/issues/", "/commit/", "/merge_requests/"];
         let word = word.trim_end_matches(['.', ',', ')', '*', ':', ';']);
@@ -345,6 +351,9 @@ impl Digest {
     }
 
     fn note_names(&mut self, text: &str, weight: f64) {
+        if self.only_state {
+            return;
+        }
         let step = self.steps;
         let mut seen = Vec::new();
         names::for_each_identifier(text, |name| seen.push(name));
@@ -403,140 +412,4 @@ fn decay(steps: usize) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    fn user(text: &str) -> Message {
-        Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.into())])
-    }
-
-    fn says(text: &str) -> Message {
-        Message::with_parts(MessageRole::Assistant, vec![MessagePart::Text(text.into())])
-    }
-
-    fn calls(digest: &mut Digest, tool: &str, input: Value, result: &str, is_error: bool) {
-        let id = digest.steps.to_string();
-        let call = MessagePart::Call {
-            id: id.clone(),
-            name: tool.into(),
-            input,
-        };
-        digest.push(&Message::with_parts(MessageRole::Assistant, vec![call]));
-        let said = result.split_once("the user said:\n").map(|(_, said)| said.to_owned());
-        let answer = result.strip_prefix("User has answered your questions: \"Which one?\"=\"");
-        let reply = |channel, text: String| {
-            MessagePart::Reply(UserReply {
-                channel,
-                call: id.clone(),
-                question: "Which one?".into(),
-                text,
-            })
-        };
-        let replies = [
-            said.map(|said| reply(WordsChannel::Refusal, said)),
-            answer.map(|answer| {
-                reply(
-                    WordsChannel::Answer,
-                    answer.split('"').next().unwrap_or_default().to_owned(),
-                )
-            }),
-        ];
-        let result = MessagePart::Result {
-            call: id.clone(),
-            text: result.into(),
-            is_error,
-        };
-        let parts = std::iter::once(result).chain(replies.into_iter().flatten());
-        digest.push(&Message::with_parts(MessageRole::User, parts.collect()));
-    }
-
-    #[test]
-    fn a_failure_is_fixed_when_the_same_command_succeeds() {
-        let mut digest = Digest::new("/w");
-        digest.push(&user("make the tests pass"));
-        let test = || json!({"command": "cargo test | tail -3"});
-        calls(&mut digest, "Bash", test(), "running\nerror[E0061]: wrong\nmore", false);
-        digest.push(&says("This fails because `parse_all` takes two arguments now."));
-        let edit = json!({"file_path": "/w/a.rs", "old_string": "parse_all(x)", "new_string": "parse_all(x, y)"});
-        calls(&mut digest, "Edit", edit, "ok", false);
-        calls(
-            &mut digest,
-            "Bash",
-            test(),
-            "test result: ok. 3 passed; 0 failed",
-            false,
-        );
-        assert_eq!((digest.commands.len(), digest.failures.len()), (1, 1));
-        let failure = &digest.failures[0];
-        assert!(failure.fixed_at.is_some() && failure.error.contains("E0061"));
-        assert_eq!(failure.changed, [0]);
-        assert!(failure.cause.contains("parse_all"));
-        assert!(digest.commands[0].outcome.contains("3 passed"));
-    }
-
-    #[test]
-    fn refusals_answers_and_tasks_are_recorded() {
-        let mut digest = Digest::new("");
-        digest.push(&user("do it"));
-        digest.push(&says("Should I use two columns?"));
-        digest.push(&user("yes"));
-        let refused = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nleave main.rs alone";
-        calls(&mut digest, "Edit", json!({"file_path": "main.rs"}), refused, true);
-        calls(
-            &mut digest,
-            "TaskCreate",
-            json!({"subject": "Write it"}),
-            "Task #1 created successfully: Write it",
-            false,
-        );
-        calls(
-            &mut digest,
-            "TaskCreate",
-            json!({"subject": "Check it"}),
-            "Task #2 created successfully: Check it",
-            false,
-        );
-        calls(
-            &mut digest,
-            "TaskUpdate",
-            json!({"taskId": "1", "status": "completed"}),
-            "Updated task #1 status",
-            false,
-        );
-        let answer = r#"User has answered your questions: "Which one?"="The second". You can now continue."#;
-        calls(&mut digest, "AskUserQuestion", json!({"questions": []}), answer, false);
-        assert_eq!(
-            digest.prompts[1].answered_question.as_deref(),
-            Some("Should I use two columns?")
-        );
-        assert_eq!(
-            (digest.prompts[2].text.as_str(), digest.prompts[2].channel),
-            ("leave main.rs alone", PromptChannel::Refusal)
-        );
-        let open = digest.tasks.iter().filter(|task| task.state == TaskState::Open);
-        assert_eq!(open.map(|task| task.text.as_str()).collect::<Vec<_>>(), ["Check it"]);
-        assert_eq!(digest.choices[0].answer, "The second");
-    }
-
-    #[test]
-    fn a_moved_file_keeps_its_history() {
-        let mut digest = Digest::new("/w");
-        calls(
-            &mut digest,
-            "Write",
-            json!({"file_path": "/w/old.rs", "content": "fn thing() {}"}),
-            "ok",
-            false,
-        );
-        calls(
-            &mut digest,
-            "Bash",
-            json!({"command": "git mv old.rs new.rs"}),
-            "",
-            false,
-        );
-        assert_eq!(digest.files[0].path, "/w/new.rs");
-        assert!(digest.files[0].is_new);
-    }
-}
+mod tests;

@@ -1,13 +1,10 @@
 //! Lines about files, commands, failures and choices, which notes and summaries share.
 
 use crate::offline::compose::inline_quote;
-use crate::offline::digest::{
-    Digest, DigestFailure, PromptChannel, SentenceKind, ShellCommand, TouchedFile, UserChoice, UserPrompt,
-};
+use crate::offline::digest::{Digest, DigestFailure, PromptChannel, ShellCommand, TouchedFile, UserChoice, UserPrompt};
 use crate::offline::gist::quote_message;
 use crate::offline::names;
-use crate::offline::prose::whole_sentences;
-use crate::offline::shell::{is_check_command, is_read_only_command, is_usage_error};
+use crate::offline::shell::{is_check_command, is_read_only_command, is_throwaway, is_usage_error};
 use crate::offline::state::FinalState;
 use crate::offline::state::refusals::{Refusal, RefusedCall};
 use language::markdown::{escape_markdown, inline_code};
@@ -108,48 +105,31 @@ pub fn format_outcome(text: &str) -> String {
     }
 }
 
-/// Formats a file, what was done to it, and why.
-pub fn file_line(digest: &Digest, file: &TouchedFile) -> String {
+/// Formats a file, what was done to it, its last `most_symbols` definitions that were touched, and what is in it by `about`, if
+/// that is not empty.
+pub fn file_line(digest: &Digest, file: &TouchedFile, about: &str, most_symbols: usize) -> String {
     let path = inline_code(names::relative_path(&file.path, &digest.root));
-    let times = |count: usize, what: &str| match count {
-        0 => None,
-        1 => Some(format!("{what} once")),
-        count => Some(format!("{what} {count} times")),
+    let done = match (file.changes, file.is_new) {
+        (0, _) => "read",
+        (_, true) => "new",
+        (_, false) => "changed",
     };
-    let mut done = Vec::new();
-    if file.is_new {
-        done.push("new".to_owned());
-    }
-    done.extend(times(file.changes, "changed"));
-    if file.changes == 0 {
-        done.extend(times(file.reads, "read"));
-    }
     let symbols = file
         .symbols
         .iter()
         .rev()
-        .take(8)
-        .map(|symbol| inline_code(symbol))
-        .collect::<Vec<_>>();
+        .take(most_symbols)
+        .map(|symbol| inline_code(symbol));
+    let symbols = symbols.collect::<Vec<_>>();
     let symbols = match symbols.is_empty() {
         true => String::new(),
         false => format!(": {}", symbols.join(", ")),
     };
-    let whys = file
-        .change_reasons
-        .iter()
-        .rev()
-        .take(2)
-        .map(|why| escape_markdown(why))
-        .collect::<Vec<_>>();
-    let why = match whys.is_empty() {
-        true if file.changes == 0 && !file.read_reason.is_empty() => {
-            format!(". {}", escape_markdown(&whole_sentences(&file.read_reason, 140)))
-        }
+    let about = match about.is_empty() {
         true => String::new(),
-        false => format!(". {}", whys.join(" / ")),
+        false => format!(". {}", escape_markdown(about)),
     };
-    format!("- {path} ({}){symbols}{why}", done.join(", "))
+    format!("- {path} ({done}){symbols}{about}")
 }
 
 /// Formats a failure and what fixed it.
@@ -172,9 +152,13 @@ pub fn failure_line(digest: &Digest, failure: &DigestFailure) -> String {
             .take(4)
             .map(|at| inline_code(names::relative_path(&digest.files[*at].path, &digest.root)));
         let files = files.collect::<Vec<_>>();
-        line.push_str(&match files.is_empty() {
-            true => ". Went through later without a change to a file".to_owned(),
-            false => format!(". Went through after changes to {}", files.join(", ")),
+        // The lines of an error may end with a period.
+        line.truncate(line.trim_end_matches('.').len());
+        let fixer = failure.fixer.map(|at| inline_code(&digest.commands[at].text));
+        line.push_str(&match (files.is_empty(), fixer) {
+            (true, Some(fixer)) => format!(". Went through after {fixer}"),
+            (true, None) => ". Went through later".to_owned(),
+            (false, _) => format!(". Went through after changes to {}", files.join(", ")),
         });
         if !failure.cause.is_empty() {
             line.push_str(&format!(". {}", escape_markdown(&failure.cause)));
@@ -190,19 +174,35 @@ pub fn failure_line(digest: &Digest, failure: &DigestFailure) -> String {
 
 /// Returns the files that were changed after a failure, so that it is unknown whether it is still there; oldest first.
 pub fn changed_since<'d>(digest: &'d Digest, failure: &DigestFailure) -> Vec<&'d str> {
-    let is_later = |file: &&TouchedFile| file.changes > 0 && file.step > failure.step;
+    changed_since_step(digest, failure.step)
+}
+
+/// Returns the files of the project that were changed after a step, oldest first.
+pub fn changed_since_step(digest: &Digest, step: usize) -> Vec<&str> {
+    let is_later = |file: &&TouchedFile| file.changes > 0 && file.step > step;
     let mut files = digest.files.iter().filter(is_later).collect::<Vec<_>>();
     files.sort_by_key(|file| file.step);
     let paths = files.iter().map(|file| names::relative_path(&file.path, &digest.root));
     paths.filter(|path| !is_outside(path)).collect()
 }
 
+/// Returns whether a failure says something about the work: not a path that was guessed, and not code that was thrown away.
+fn is_telling(failure: &DigestFailure) -> bool {
+    let is_guess = failure.command.is_none()
+        && ["does not exist", "No such file", "not found", "EISDIR"]
+            .iter()
+            .any(|notice| failure.error.contains(notice));
+    !is_guess && !is_throwaway(&failure.what) && !failure.error.is_empty()
+}
+
 /// Returns the failures worth knowing: open ones, and of the others those that say what went wrong; the last ones of many.
 pub fn failures_worth_knowing(digest: &Digest) -> Vec<&DigestFailure> {
     let is_shown = |failure: &&DigestFailure| {
         is_still_failing(digest, failure)
-            || failure.fixed_at.is_some() && (!failure.changed.is_empty() || failure.occurrences > 1)
-            || failure.fixed_at.is_none() && !is_read_only_command(&failure.what)
+            || failure.fixed_at.is_some()
+                && (!failure.changed.is_empty() || failure.occurrences > 1)
+                && is_telling(failure)
+            || failure.fixed_at.is_none() && !is_read_only_command(&failure.what) && is_telling(failure)
     };
     let mut shown = digest.failures.iter().filter(is_shown).collect::<Vec<_>>();
     let count = shown
@@ -230,6 +230,7 @@ pub fn corrections(digest: &Digest) -> Vec<&UserPrompt> {
 pub fn correction_line(prompt: &UserPrompt, most: usize) -> String {
     let label = match prompt.channel {
         PromptChannel::Refusal => "When refusing a call, the user said",
+        _ if prompt.is_admitted => "The user corrected, and the model agreed",
         _ => "The user corrected",
     };
     format!("- {label}: {}", quote_message(&prompt.text, most))
@@ -284,114 +285,14 @@ pub fn refusal_lines(digest: &Digest) -> Vec<String> {
     digest.refusals.standing().take(MOST_FACTS).map(line).collect()
 }
 
-/// Returns how the repository stands: branch, commits, pull request, what is not committed.
-pub fn ledger_lines(digest: &Digest) -> Vec<String> {
-    let ledger = &digest.ledger;
-    let mut lines = Vec::new();
-    if !ledger.branch.is_empty() {
-        lines.push(format!("- Branch: {}", inline_code(&ledger.branch)));
-    }
-    let shown = ledger.commits.len().saturating_sub(MOST_FACTS);
-    match shown {
-        0 => {}
-        1 => lines.push("- 1 earlier commit".to_owned()),
-        _ => lines.push(format!("- {shown} earlier commits")),
-    }
-    for commit in &ledger.commits[shown..] {
-        let hash = match commit.hash.is_empty() {
-            true => String::new(),
-            false => format!("{} ", inline_code(&commit.hash)),
-        };
-        let pushed = if commit.is_pushed {
-            "pushed"
-        } else {
-            "not pushed in this session"
-        };
-        lines.push(format!(
-            "- Commit {hash}({pushed}): {}",
-            escape_markdown(&whole_sentences(&commit.subject, 120))
-        ));
-    }
-    if !ledger.pull_request.is_empty() {
-        lines.push(format!("- Pull request: {}", ledger.pull_request));
-    }
-    if ledger.stashes > 0 {
-        lines.push(format!("- Stashed changes: {}", ledger.stashes));
-    }
-    if !ledger.worktrees.is_empty() {
-        let paths = ledger
-            .worktrees
-            .iter()
-            .map(|path| inline_code(path))
-            .collect::<Vec<_>>();
-        lines.push(format!("- Worktrees added: {}", paths.join(", ")));
-    }
-    lines.extend(uncommitted_line(digest));
-    lines
-}
-
-/// Returns the files changed since the last commit that covers them; `None` if there are none.
-pub fn uncommitted_line(digest: &Digest) -> Option<String> {
-    let files = digest.ledger.uncommitted(&digest.root).collect::<Vec<_>>();
-    let shown = files.iter().rev().take(12);
-    let shown = shown.map(|path| inline_code(names::relative_path(path, &digest.root)));
-    let shown = shown.collect::<Vec<_>>();
-    let more = match files.len().saturating_sub(shown.len()) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    (!shown.is_empty()).then(|| format!("- Uncommitted: {}{more}", shown.join(", ")))
-}
-
 /// Formats a question and its answer.
 pub fn choice_line(choice: &UserChoice) -> String {
     let question = escape_markdown(&choice.question);
-    let answer = inline_quote(&choice.answer, 300);
+    let answer = inline_quote(&choice.answer, 900);
     // Who answers with a question has not decided yet.
     match choice.answer.trim_end().ends_with(['?', '？']) {
         true => format!("- Not decided: {question}: the user asked back {answer}"),
         false => format!("- Decided: {question}: {answer}"),
-    }
-}
-
-/// Returns the newest sentences of a kind in their order, each once.
-pub fn best_sentences(digest: &Digest, kind: SentenceKind) -> Vec<&str> {
-    let mut found = Vec::<&str>::new();
-    for said in digest.sentences.iter().rev().filter(|said| said.kind == kind) {
-        if found.len() == MOST_FACTS {
-            break;
-        }
-        if !found.contains(&said.text.as_str()) {
-            found.push(&said.text);
-        }
-    }
-    found.reverse();
-    found
-}
-
-/// Returns the folders of touched files with the number of files and of changed files, the busiest first.
-pub fn busiest_folders(digest: &Digest) -> Vec<(String, usize, usize)> {
-    let mut folders = std::collections::BTreeMap::<&str, (usize, usize)>::new();
-    for file in &digest.files {
-        let path = names::relative_path(&file.path, &digest.root);
-        let folder = path.rfind('/').map_or(".", |at| &path[..at]);
-        let entry = folders.entry(folder).or_default();
-        entry.0 += 1;
-        entry.1 += usize::from(file.changes > 0);
-    }
-    let mut folders = folders
-        .into_iter()
-        .map(|(folder, (files, changed))| (folder.to_owned(), files, changed))
-        .collect::<Vec<_>>();
-    folders.sort_by_key(|(_, files, changed)| (Reverse(*changed), Reverse(*files)));
-    folders
-}
-
-pub fn format_file_count(files: usize) -> String {
-    if files == 1 {
-        "1 file".into()
-    } else {
-        format!("{files} files")
     }
 }
 

@@ -1,10 +1,12 @@
 //! The offline backend: notes and summaries from the conversation itself, without a model. Deterministic, and the default.
 //!
 //! [`digest`] finds what happened; [`notes`] and [`summary`] turn it into weighted items; [`mod@compose`] keeps what fits. Words
-//! are quoted, never invented. [`state`] decides how things stand at the end. [`user_text`], [`model_sentences`], [`shell`] and [`names`] interpret single texts;
+//! are quoted, never invented. [`state`] decides how things stand at the end, [`statements`] which explanations
+//! still do, [`open_end`] what comes next. [`user_text`], [`model_sentences`], [`shell`] and [`names`] interpret single texts;
 //! [`requests`] and [`lines`] are shared by notes and summaries.
 
 pub mod compose;
+pub mod descriptions;
 pub mod digest;
 pub mod earlier_summary;
 pub mod gist;
@@ -12,11 +14,16 @@ pub mod lines;
 pub mod model_sentences;
 pub mod names;
 pub mod notes;
+pub mod open_end;
+pub mod pasted;
 pub mod pending;
 pub mod prose;
+pub mod quotes;
+pub mod repository;
 pub mod requests;
 pub mod shell;
 pub mod state;
+pub mod statements;
 pub mod summary;
 pub mod user_messages;
 pub mod user_text;
@@ -59,7 +66,10 @@ impl TextBackend for OfflineBackend {
 
 /// Digests all messages of a conversation.
 pub fn digest_of(material: &SourceMaterial<'_>) -> Digest {
-    let mut digest = Digest::new(material.root);
+    let mut digest = match material.state {
+        Some(state) => Digest::after(material.root, state),
+        None => Digest::new(material.root),
+    };
     material.messages.iter().for_each(|message| digest.push(message));
     digest
 }

@@ -1,4 +1,4 @@
-//! Sentences of the model: which explain something, and announcements as statements.
+//! Sentences of the model: which explain something, which only announce what comes next, and what an answer says.
 
 use crate::offline::digest::SentenceKind;
 use crate::offline::{build_matcher, names};
@@ -105,12 +105,9 @@ pub fn classify_sentence(sentence: &str) -> Option<SentenceKind> {
         best = best.min(group.unwrap_or(best));
     }
     let sense = CUES.get(best)?.1?;
-    let is_intent = || {
-        let start = sentence.chars().take(10).collect::<String>().to_lowercase();
-        ["let me", "i'll ", "i will", "now i", "now let"]
-            .iter()
-            .any(|known| start.starts_with(known))
-    };
+    if is_announcement(sentence) || is_hypothesis(sentence) || addresses_user(sentence) {
+        return None;
+    }
     let has_code = || {
         let mut code = sentence.matches('`').count() / 2;
         names::for_each_identifier(sentence, |_| code += 1);
@@ -118,82 +115,203 @@ pub fn classify_sentence(sentence: &str) -> Option<SentenceKind> {
     };
     let is_good = match sense {
         // A short sentence only says that there is a cause.
-        SentenceKind::Cause => !is_intent() && (length >= 60 || has_code()),
-        SentenceKind::Decision => !is_intent(),
-        SentenceKind::System => !is_intent() && has_code(),
+        SentenceKind::Cause => length >= 60 || has_code(),
+        SentenceKind::Decision => true,
+        SentenceKind::System => has_code(),
     };
     is_good.then_some(sense)
 }
 
-/// Turns an announcement into a statement: removes phrases such as "now let me" at its start.
-pub fn strip_intent(sentence: &str) -> String {
-    const STARTS: [&str; 22] = [
-        "now let me ",
-        "now i'll ",
-        "now i will ",
-        "now i need to ",
-        "now, let me ",
-        "let me now ",
-        "let me also ",
-        "let me ",
-        "let's ",
-        "i'll now ",
-        "i'll also ",
-        "i'll ",
-        "i will ",
-        "i need to ",
-        "i'm going to ",
-        "next, i'll ",
-        "next, let me ",
-        "first, let me ",
-        "first, i'll ",
-        "good, now ",
-        "now ",
-        "also ",
+/// Starts of sentences that say what the model is about to do, or asks others to do.
+const ANNOUNCEMENTS: [&str; 44] = [
+    "let me",
+    "let's",
+    "i'll ",
+    "i will",
+    "i need to",
+    "i want to",
+    "i'm going",
+    "i am going",
+    "i should",
+    "i still",
+    "i can ",
+    "i'd ",
+    "i see",
+    "now i",
+    "now let",
+    "now the",
+    "now ",
+    "next",
+    "first",
+    "then ",
+    "also ",
+    "but ",
+    "and ",
+    "so ",
+    "ok",
+    "good",
+    "great",
+    "perfect",
+    "try ",
+    "check ",
+    "read ",
+    "fix ",
+    "run ",
+    "look",
+    "want ",
+    "wait",
+    "让我",
+    "我来",
+    "我先",
+    "我将",
+    "现在",
+    "接下来",
+    "首先",
+    "然后",
+];
+
+/// Verbs of progress with which a sentence without a subject starts.
+const PROGRESS: [&str; 30] = [
+    "adding",
+    "applying",
+    "building",
+    "checking",
+    "continuing",
+    "creating",
+    "deleting",
+    "editing",
+    "exploring",
+    "finding",
+    "fixing",
+    "folding",
+    "implementing",
+    "investigating",
+    "looking",
+    "moving",
+    "proceeding",
+    "reading",
+    "redoing",
+    "removing",
+    "replacing",
+    "reverting",
+    "rewriting",
+    "searching",
+    "starting",
+    "testing",
+    "trying",
+    "updating",
+    "verifying",
+    "writing",
+];
+
+/// Returns whether a sentence announces what is done next instead of saying what is.
+pub fn is_announcement(sentence: &str) -> bool {
+    let start = sentence.trim_start_matches(['*', '"', '-', ' ']);
+    let start = start
+        .chars()
+        .take(24)
+        .collect::<String>()
+        .to_lowercase()
+        .replace('\u{2019}', "'");
+    let first = start.split_whitespace().next().unwrap_or_default();
+    ANNOUNCEMENTS.iter().any(|known| start.starts_with(known)) || PROGRESS.contains(&first)
+}
+
+/// Returns whether a sentence only says what may be, or what would have to be done.
+fn is_hypothesis(sentence: &str) -> bool {
+    const CUES: [&str; 26] = [
+        " might ",
+        " may ",
+        "maybe",
+        "perhaps",
+        "possibly",
+        "probably",
+        "likely",
+        " could ",
+        "would be",
+        "would need",
+        "would have to",
+        "should be",
+        "if we ",
+        "if you ",
+        "i think",
+        "i suspect",
+        "i believe",
+        "seems ",
+        "appears to",
+        "assuming",
+        "可能",
+        "也许",
+        "或许",
+        "大概",
+        "应该是",
+        "如果",
     ];
-    let mut text = sentence.trim();
-    for opening in [
-        "Good. ",
-        "Good, ",
-        "Great. ",
-        "Perfect. ",
-        "Great! ",
-        "Good! ",
-        "Perfect! ",
-        "OK, ",
-        "Okay, ",
-    ] {
-        text = text.strip_prefix(opening).unwrap_or(text);
-    }
-    let low = text.to_lowercase().replace('\u{2019}', "'");
-    // Lower case may have another length. Then the offsets do not match, and the sentence stays as it is.
-    if low.len() == text.len()
-        && let Some(start) = STARTS.iter().find(|start| low.starts_with(**start))
-    {
-        text = &text[start.len()..];
-    }
-    let mut signs = text.trim_end_matches([':', '：', '.']).chars();
-    signs
+    let low = sentence.to_lowercase();
+    CUES.iter().any(|cue| low.contains(cue))
+}
+
+/// Returns whether a sentence speaks to the user rather than about the work.
+fn addresses_user(sentence: &str) -> bool {
+    let low = sentence.to_lowercase();
+    let mut words = low.split(|sign: char| !sign.is_alphabetic());
+    words.any(|word| matches!(word, "you" | "your" | "yours")) || low.contains(['您', '你'])
+}
+
+/// Returns whether a sentence starts with a word that points to the sentence before it.
+pub fn points_back(sentence: &str) -> bool {
+    let start = sentence.trim_start_matches(['*', ' ']);
+    let first = start
+        .split(|sign: char| !sign.is_alphanumeric())
         .next()
-        .map(|first| first.to_uppercase().chain(signs).collect())
-        .unwrap_or_default()
+        .unwrap_or_default();
+    let is_this = matches!(first, "It" | "Its" | "This" | "That" | "They" | "These" | "Those");
+    is_this || ["这", "那", "它", "其"].iter().any(|word| start.starts_with(word))
 }
 
 /// Returns the first sentence of an answer with at least 25 characters, or the first of all; `None` without prose. Headings
 /// and items of lists count only if there is nothing else.
 pub fn first_statement(text: &str) -> Option<&str> {
-    let is_part = |sentence: &&str| {
+    let is_part = |sentence: &str| {
         let start = sentence.as_ptr() as usize - text.as_ptr() as usize;
         let before = text[..start].rsplit('\n').next().unwrap_or_default();
-        !before.contains(['#', '-', '*', '•', '>']) && !before.contains(|sign: char| sign.is_ascii_digit())
+        before.contains(['#', '-', '*', '•', '>']) || before.contains(|sign: char| sign.is_ascii_digit())
     };
     let all = split_prose(text);
-    let plain = all.iter().copied().filter(is_part).collect::<Vec<_>>();
-    let all = if plain.is_empty() { all } else { plain };
-    all.iter()
-        .find(|sentence| sentence.chars().count() >= 25 && !sentence.ends_with([':', '：']))
-        .or(all.first())
-        .copied()
+    let is_statement = |sentence: &&str| {
+        sentence.chars().count() >= 25 && !sentence.ends_with([':', '：', '?', '？']) && !is_announcement(sentence)
+    };
+    let statements = || all.iter().copied().filter(is_statement);
+    let plain = || statements().filter(|sentence| !is_part(sentence));
+    plain()
+        .find(|sentence| says_result(sentence) && !points_back(sentence))
+        .or_else(|| plain().next())
+        .or_else(|| statements().next())
+        .or(all.first().copied())
+}
+
+/// Returns whether a sentence says what was done or found: it has code, a number or a verb of something done.
+fn says_result(sentence: &str) -> bool {
+    const DONE: [&str; 16] = [
+        "added",
+        "fixed",
+        "removed",
+        "changed",
+        "updated",
+        "created",
+        "committed",
+        "pushed",
+        "passed",
+        "implemented",
+        "renamed",
+        "moved",
+        "已",
+        "完成",
+        "修复",
+        "添加",
+    ];
+    let low = sentence.to_lowercase();
+    low.contains('`') || low.contains(|sign: char| sign.is_ascii_digit()) || DONE.iter().any(|verb| low.contains(verb))
 }
 
 #[cfg(test)]
@@ -201,10 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn announcements_become_statements() {
-        assert_eq!(strip_intent("Now let me update the parser:"), "Update the parser");
-        assert_eq!(strip_intent("Good. I'll run the tests."), "Run the tests");
-        assert_eq!(strip_intent("The parser is wrong"), "The parser is wrong");
+    fn the_statement_of_an_answer_says_what_was_done() {
         assert_eq!(
             first_statement("Done. The parser reads both forms now."),
             Some("The parser reads both forms now.")
@@ -215,5 +330,20 @@ mod tests {
             ),
             Some("Both forms are read by now.")
         );
+    }
+
+    #[test]
+    fn announcements_guesses_and_advice_explain_nothing() {
+        for sentence in [
+            "Let me look at `parse_all`, because it is called twice.",
+            "Continuing with `parse_all` because it is called twice.",
+            "The loop might be slow because `parse_all` is called twice.",
+            "You can call `parse_all` because it handles both forms.",
+            "让我看看 `parse_all`，因为它被调用了两次，而且每次都很慢。",
+        ] {
+            assert_eq!(classify_sentence(sentence), None, "{sentence}");
+        }
+        let cause = "The loop is slow because `parse_all` is called twice.";
+        assert_eq!(classify_sentence(cause), Some(SentenceKind::Cause));
     }
 }

@@ -77,31 +77,40 @@ const DEFINITION_KEYWORDS: [&str; 18] = [
 /// Returns the names that a piece of code defines, in order, each once.
 pub fn definitions(code: &str) -> Vec<&str> {
     let mut found = Vec::new();
-    for line in code.lines() {
-        let line = line.trim_start();
-        if line.starts_with("//") || line.starts_with('#') && !line.starts_with("#[") || line.starts_with('*') {
-            continue;
-        }
-        let words = line
-            .split(|sign: char| !(sign.is_alphanumeric() || sign == '_'))
-            .filter(|word| !word.is_empty());
-        let mut before = "";
-        // The name is near the start of the line.
-        for word in words.take(6) {
-            if DEFINITION_KEYWORDS.contains(&before) {
-                let name = receiver_method(line, before).unwrap_or(word);
-                let is_name = name.len() > 2
-                    && !DEFINITION_KEYWORDS.contains(&name)
-                    && name.starts_with(|sign: char| sign.is_alphabetic() || sign == '_');
-                if is_name && !found.contains(&name) {
-                    found.push(name);
-                }
-                break;
-            }
-            before = word;
+    for name in code.lines().filter_map(line_definition) {
+        if !found.contains(&name) {
+            found.push(name);
         }
     }
     found
+}
+
+/// Returns the name that a line of code defines, which stands near its start.
+fn line_definition(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    if line.starts_with("//") || line.starts_with('#') && !line.starts_with("#[") || line.starts_with('*') {
+        return None;
+    }
+    let words = line
+        .split(|sign: char| !(sign.is_alphanumeric() || sign == '_'))
+        .filter(|word| !word.is_empty());
+    let mut before = "";
+    for word in words.take(6) {
+        if DEFINITION_KEYWORDS.contains(&before) {
+            let name = receiver_method(line, before).unwrap_or(word);
+            // `type: "name"` and `class="name"` define nothing.
+            let end = before.as_ptr() as usize - line.as_ptr() as usize + before.len();
+            let gap = &line[end..word.as_ptr() as usize - line.as_ptr() as usize];
+            let is_near = gap.trim().is_empty() || gap == "! " || before == "func" && gap == " (";
+            let is_name = is_near
+                && name.len() > 2
+                && !DEFINITION_KEYWORDS.contains(&name)
+                && name.starts_with(|sign: char| sign.is_alphabetic() || sign == '_');
+            return is_name.then_some(name);
+        }
+        before = word;
+    }
+    None
 }
 
 /// Returns the method of `func (r *Receiver) Method(`; `None` for any other line.
@@ -113,26 +122,37 @@ fn receiver_method<'l>(line: &'l str, keyword: &str) -> Option<&'l str> {
         .next()
 }
 
-/// Returns at most `most` symbols that an edit touches: its definitions, or else the names on the lines that differ.
-pub fn touched_symbols<'t>(old: &'t str, new: &'t str, most: usize) -> Vec<&'t str> {
-    let mut names = definitions(new);
-    for name in definitions(old) {
-        if !names.contains(&name) {
+/// Returns at most `most` definitions that an edit adds or changes: those with a line that the old text does not have.
+pub fn touched_symbols<'t>(old: &str, new: &'t str, most: usize) -> Vec<&'t str> {
+    let before = old.lines().collect::<std::collections::HashSet<_>>();
+    let mut names = Vec::new();
+    let mut current = None;
+    for line in new.lines() {
+        current = line_definition(line).or(current);
+        let is_new = !before.contains(line) && !line.trim().is_empty();
+        if let Some(name) = current.filter(|name| is_new && !names.contains(name)) {
             names.push(name);
-        }
-    }
-    if names.is_empty() {
-        let before = old.lines().collect::<std::collections::HashSet<_>>();
-        for line in new.lines().filter(|line| !before.contains(line)) {
-            for_each_identifier(line, |name| {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            });
         }
     }
     names.truncate(most);
     names
+}
+
+/// Returns the definitions that an edit removes.
+pub fn removed_definitions<'t>(old: &'t str, new: &str) -> Vec<&'t str> {
+    let kept = definitions(new);
+    let mut names = definitions(old);
+    names.retain(|name| !kept.contains(name));
+    names
+}
+
+/// Returns whether a file holds text or data, which define nothing.
+pub fn is_text_file(path: &str) -> bool {
+    const ENDINGS: [&str; 12] = [
+        "md", "mdx", "txt", "json", "jsonl", "yaml", "yml", "toml", "html", "css", "scss", "lock",
+    ];
+    path.rsplit_once('.')
+        .is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 
 /// Returns the last part of a path.
@@ -206,12 +226,21 @@ mod tests {
     #[test]
     fn definitions_of_several_languages() {
         let code = "pub fn open(a: u8) {}\nfunc (s *Store) SaveAll(x int) error {\nclass Parser(Base):\n// fn comment\nexport async function loadUser() {\nlet x = 1;\nimpl Display for Thing {";
+        assert!(definitions("type: \"email\"\n<div class=\"main\">").is_empty());
         assert_eq!(definitions(code), ["open", "SaveAll", "Parser", "loadUser", "Display"]);
     }
 
     #[test]
-    fn an_edit_without_definitions_has_the_names_of_its_lines() {
-        assert_eq!(touched_symbols("a = old_call(1)", "a = new_call(1)\n", 4), ["new_call"]);
+    fn an_edit_touches_the_definitions_whose_lines_it_changes() {
+        let old = "fn anchor() {\n    one();\n}\nfn gone() {}\n";
+        let new = "fn anchor() {\n    one();\n}\nfn added() {\n    two();\n}\n";
+        assert_eq!(touched_symbols(old, new, 4), ["added"]);
+        assert_eq!(removed_definitions(old, new), ["gone"]);
+        assert_eq!(
+            touched_symbols("fn a_b() {\n    one();", "fn a_b() {\n    two();", 4),
+            ["a_b"]
+        );
+        assert!(touched_symbols("a = old_call(1)", "a = new_call(1)", 4).is_empty());
     }
 
     #[test]

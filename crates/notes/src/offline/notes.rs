@@ -1,27 +1,74 @@
 //! The ten sections of the notes, from a digest.
 
-use crate::offline::compose::{MUST_KEEP_WEIGHT, WeightedItem, block_quote, inline_quote};
-use crate::offline::digest::{Digest, DigestTurn, SentenceKind, ShellCommand};
+use crate::offline::compose::{MUST_KEEP_WEIGHT, WeightedItem, inline_quote};
+use crate::offline::descriptions::describe_files;
+use crate::offline::digest::{Digest, DigestTurn, PromptChannel, SentenceKind, ShellCommand, UserPrompt};
 use crate::offline::gist::quote_message;
 use crate::offline::lines::{
-    MOST_FACTS, best_sentences, busiest_folders, choice_line, command_line, correction_line, corrections, failure_line,
-    failures_worth_knowing, file_line, files_by_importance, format_file_count, format_outcome, is_bookkeeping,
-    is_still_failing, ledger_lines, recent_step, refusal_lines, time_prefix, workflow_commands,
+    MOST_FACTS, changed_since_step, choice_line, command_line, correction_line, corrections, failure_line,
+    failures_worth_knowing, file_line, files_by_importance, format_outcome, is_bookkeeping, is_still_failing,
+    recent_step, refusal_lines, time_prefix, workflow_commands,
 };
 use crate::offline::model_sentences::first_statement;
 use crate::offline::names;
+use crate::offline::open_end::next_step;
 use crate::offline::pending::pending_lines;
 use crate::offline::prose::whole_sentences;
-use crate::offline::requests::{
-    has_question, is_short_answer, last_request, next_step, session_title, states_task, working_line,
-};
+use crate::offline::quotes::block_quote;
+use crate::offline::repository::{discard_lines, ledger_lines};
+use crate::offline::requests::{has_question, is_short_answer, last_request, session_title, states_task, working_line};
 use crate::offline::shell::is_check_command;
+use crate::offline::statements::{earlier_facts, standing_sentences};
 use crate::template::SectionPurpose;
 use language::markdown::{escape_markdown, inline_code};
 use language::shorten::to_one_line;
+use std::collections::HashSet;
 
 /// Characters of the last answer in the current state.
-const LAST_ANSWER_CHARS: usize = 1_800;
+const LAST_ANSWER_CHARS: usize = 2_400;
+
+/// Most definitions of a file.
+const MOST_SYMBOLS: usize = 3;
+
+/// Most files with a line of their own.
+const MOST_FILES: usize = 24;
+
+/// The line that stands for what comes next if nothing is open.
+pub const NOTHING_OPEN: &str = "- Next: nothing is open; wait for the user";
+
+/// Returns how the first request is named: after a summary, it is not the first of the session.
+pub fn first_request_label(digest: &Digest) -> &'static str {
+    match digest.earlier_summary.is_some() {
+        true => "Since the summary, asked first",
+        false => "Asked first",
+    }
+}
+
+/// Formats a request, or a short answer with the question.
+fn task_line(prompt: &UserPrompt) -> String {
+    let time = time_prefix(prompt.time);
+    match prompt.answered_question.as_deref().filter(|_| is_short_answer(prompt)) {
+        Some(question) => format!(
+            "- {time}Asked {}, the user said {}",
+            inline_quote(question, 200),
+            inline_quote(&prompt.text, 200)
+        ),
+        None => format!("- {time}{}", quote_message(&prompt.text, 400)),
+    }
+}
+
+/// Returns the text of the prompt that a turn began with.
+fn asked_text<'d>(digest: &'d Digest, turn: &DigestTurn) -> Option<&'d String> {
+    turn.prompt.map(|prompt| &digest.prompts[prompt].text)
+}
+
+/// Returns whether a line of output only warns, so that it is no result.
+fn is_warning(line: &str) -> bool {
+    let low = line.to_lowercase();
+    ["warning:", "[notice]", "deprecat", "npm notice"]
+        .iter()
+        .any(|mark| low.contains(mark))
+}
 
 /// Returns the weight of a section: by it, the best items of every section come before the second best of any.
 fn section_weight(purpose: SectionPurpose) -> f64 {
@@ -94,8 +141,15 @@ impl NotesCollector<'_> {
         if let Some(prompt) = last_request(digest) {
             self.add(20.0, working_line(digest, prompt, 400));
         }
-        for (at, line) in pending_lines(digest).into_iter().enumerate() {
+        let pending = pending_lines(digest);
+        let is_open = !pending.is_empty();
+        for (at, line) in pending.into_iter().enumerate() {
             self.add(19.0 - at as f64 * 0.1, line);
+        }
+        match next_step(digest) {
+            Some(next) => self.add(18.9, format!("- Next: {next}")),
+            None if !is_open => self.add(18.9, NOTHING_OPEN.to_owned()),
+            None => {}
         }
         let names = digest.names_at_stake(MOST_FACTS);
         if !names.is_empty() {
@@ -116,10 +170,21 @@ impl NotesCollector<'_> {
         let ran = digest.commands.iter().filter(is_recent_check);
         if let Some(command) = ran.max_by_key(|command| command.step) {
             let how = if command.is_failing { "failed" } else { "went through" };
+            let changed = changed_since_step(digest, command.step);
+            let changed = changed
+                .iter()
+                .rev()
+                .take(4)
+                .map(|path| inline_code(path))
+                .collect::<Vec<_>>();
+            let since = match changed.is_empty() {
+                true => String::new(),
+                false => format!(". Not run since changes to {}", changed.join(", ")),
+            };
             self.add(
                 9.0,
                 format!(
-                    "- Last command: {} {how}{}",
+                    "- Last check: {} {how}{}{since}",
                     inline_code(&command.text),
                     format_outcome(&command.outcome)
                 ),
@@ -136,9 +201,6 @@ impl NotesCollector<'_> {
                 format!("{label}\n{}", block_quote(&turn.answer, LAST_ANSWER_CHARS)),
             );
         }
-        if let Some(next) = next_step(digest) {
-            self.add(18.5, format!("- Next: {next}"));
-        }
     }
 
     fn add_task(&mut self) {
@@ -154,54 +216,48 @@ impl NotesCollector<'_> {
             );
             self.add(9.0, text);
         }
-        let requests = digest
-            .prompts
-            .iter()
-            .filter(|prompt| states_task(prompt))
-            .collect::<Vec<_>>();
-        for (at, prompt) in requests.iter().enumerate() {
-            let weight = if at == 0 {
+        let is_shown = |prompt: &&UserPrompt| states_task(prompt) || is_short_answer(prompt);
+        let prompts = digest.prompts.iter().filter(is_shown).collect::<Vec<_>>();
+        let first = prompts.iter().position(|prompt| states_task(prompt));
+        let mut said = HashSet::new();
+        for (at, prompt) in prompts.iter().enumerate() {
+            // What was sent again stands here once.
+            if prompt.text.chars().count() > 20 && !said.insert(prompt.text.as_str()) {
+                continue;
+            }
+            let weight = if Some(at) == first {
                 12.0
             } else {
-                recency_weight(at, requests.len())
+                recency_weight(at, prompts.len())
             };
-            let text = match at {
-                0 => format!("- Asked first:\n{}", block_quote(&prompt.text, 1_600)),
-                _ => format!("- {}{}", time_prefix(prompt.time), quote_message(&prompt.text, 320)),
+            let text = match Some(at) == first {
+                true => format!(
+                    "- {}:\n{}",
+                    first_request_label(digest),
+                    block_quote(&prompt.text, 1_600)
+                ),
+                false => task_line(prompt),
             };
             self.add(weight, text);
         }
         for (at, choice) in digest.choices.iter().enumerate() {
-            self.add(recency_weight(at, digest.choices.len()) + 2.0, choice_line(choice));
-        }
-        let answers = digest
-            .prompts
-            .iter()
-            .filter(|prompt| is_short_answer(prompt))
-            .collect::<Vec<_>>();
-        let answers = &answers[answers.len().saturating_sub(MOST_FACTS)..];
-        for (at, prompt) in answers.iter().enumerate() {
-            let question = prompt.answered_question.as_deref().unwrap_or_default();
+            let free = if choice.is_free { 2.0 } else { 0.0 };
             self.add(
-                recency_weight(at, answers.len()),
-                format!(
-                    "- Asked {}, the user said {}",
-                    inline_quote(question, 200),
-                    inline_quote(&prompt.text, 200)
-                ),
+                recency_weight(at, digest.choices.len()) + 2.0 + free,
+                choice_line(choice),
             );
         }
         self.add_sentences(SentenceKind::Decision, "- Reasoned: ");
     }
 
-    /// Adds the sentences of a kind, each once; the newest has the highest weight.
+    /// Adds the sentences of a kind that still stand; the newest has the highest weight.
     fn add_sentences(&mut self, kind: SentenceKind, label: &str) {
-        let found = best_sentences(self.digest, kind);
+        let found = standing_sentences(self.digest, kind, 300);
         let count = found.len();
         for (at, text) in found.into_iter().enumerate() {
             self.add(
                 recency_weight(at, count) - 1.0,
-                format!("{label}{}", escape_markdown(&whole_sentences(text, 300))),
+                format!("{label}{}", escape_markdown(&text)),
             );
         }
     }
@@ -213,13 +269,17 @@ impl NotesCollector<'_> {
         }
         let order = files_by_importance(digest);
         let count = order.len();
-        let weights = order
-            .iter()
-            .enumerate()
-            .map(|(rank, file)| (*file, recency_weight(rank, count)))
-            .collect::<Vec<_>>();
-        for (file, weight) in weights.into_iter().rev().take(24) {
-            self.add(weight, file_line(digest, &digest.files[file]));
+        let shown = order.iter().rev().take(MOST_FILES).copied().collect::<Vec<_>>();
+        let about = describe_files(digest, &shown);
+        let mut silent = 0;
+        for (rank, (file, about)) in std::iter::zip(shown, about).enumerate() {
+            // Of files that were only read and that nothing says anything about, the last ones.
+            silent += usize::from(about.is_empty() && digest.files[file].changes == 0);
+            if silent > MOST_FACTS && about.is_empty() {
+                continue;
+            }
+            let weight = recency_weight(count - 1 - rank, count);
+            self.add(weight, file_line(digest, &digest.files[file], &about, MOST_SYMBOLS));
         }
     }
 
@@ -238,6 +298,9 @@ impl NotesCollector<'_> {
         for (at, line) in refusal_lines(digest).into_iter().enumerate() {
             self.add(19.0 - at as f64 * 0.1, line);
         }
+        for (at, line) in discard_lines(digest).into_iter().enumerate() {
+            self.add(17.0 - at as f64 * 0.1, line);
+        }
         let corrections = corrections(digest);
         for (at, prompt) in corrections.iter().enumerate() {
             self.add(
@@ -254,17 +317,9 @@ impl NotesCollector<'_> {
 
     fn add_system(&mut self) {
         let digest = self.digest;
-        for point in digest.earlier_points(2).into_iter().take(MOST_FACTS) {
+        for point in earlier_facts(digest, 2).into_iter().take(MOST_FACTS) {
             let text = escape_markdown(&whole_sentences(&point, 300));
             self.add(4.0, format!("- Earlier: {text}"));
-        }
-        let folders = busiest_folders(digest).into_iter();
-        for (folder, files, changed) in folders.filter(|(_, _, changed)| *changed > 1).take(4) {
-            let count = format_file_count(files);
-            self.add(
-                6.0,
-                format!("- {}: {count} in play, {changed} changed", inline_code(&folder)),
-            );
         }
         self.add_sentences(SentenceKind::System, "- ");
     }
@@ -277,14 +332,11 @@ impl NotesCollector<'_> {
                 format!("- The user wants: {}", escape_markdown(&whole_sentences(rule, 300))),
             );
         }
-        for point in digest.earlier_points(5).into_iter().take(MOST_FACTS) {
+        for point in earlier_facts(digest, 5).into_iter().take(MOST_FACTS) {
             let text = escape_markdown(&whole_sentences(&point, 300));
             self.add(5.0, format!("- Earlier: {text}"));
         }
         self.add_sentences(SentenceKind::Cause, "- ");
-        if digest.edit_slips > 1 {
-            self.add(2.0, format!("- {} edits were refused because the file had not been read or the text was not found: read first, then edit.", digest.edit_slips));
-        }
         let flaky = digest
             .commands
             .iter()
@@ -313,26 +365,19 @@ impl NotesCollector<'_> {
             .filter(|turn| turn.is_answered && !turn.is_retracted && turn.answer.chars().count() > 80);
         let mut answered = answered.collect::<Vec<_>>();
         // The last answer stands in the current state.
-        let is_shown = |turn: &DigestTurn| turn.answer.chars().count() <= LAST_ANSWER_CHARS;
         let last = digest.turns.iter().rposition(|turn| !turn.answer.is_empty());
-        if last.is_some_and(|last| {
-            is_shown(&digest.turns[last])
-                && answered
-                    .last()
-                    .is_some_and(|turn| std::ptr::eq(*turn, &digest.turns[last]))
-        }) {
-            answered.pop();
-        }
+        answered.retain(|turn| last.is_none_or(|last| !std::ptr::eq(*turn, &digest.turns[last])));
         answered.drain(..answered.len().saturating_sub(MOST_FACTS));
         let count = answered.len();
         for (at, turn) in answered.into_iter().enumerate() {
             let asked = turn.prompt.map(|prompt| &digest.prompts[prompt]);
             let is_question = asked.is_some_and(|prompt| has_question(&prompt.text));
             let has_table = turn.answer.lines().any(|line| line.trim_start().starts_with('|'));
-            let weight =
-                recency_weight(at, count) + if is_question { 3.0 } else { 0.0 } + if has_table { 1.0 } else { 0.0 }
-                    - 3.0;
-            let most = if is_question || has_table || at + 2 >= count {
+            let is_ordered = has_table || turn.answer.lines().any(|line| line.starts_with('#'));
+            let weight = recency_weight(at, count) - 3.0
+                + if is_question { 3.0 } else { 0.0 }
+                + if is_ordered { 1.0 } else { 0.0 };
+            let most = if is_question || is_ordered || at + 2 >= count {
                 1_800
             } else {
                 500
@@ -346,7 +391,7 @@ impl NotesCollector<'_> {
             .commands
             .iter()
             .filter(|command| !command.outcome.is_empty() && !command.is_failing && is_check_command(&command.text))
-            .filter(|command| !is_bookkeeping(command));
+            .filter(|command| !is_bookkeeping(command) && !is_warning(&command.outcome));
         let mut tallies = tallies.collect::<Vec<_>>();
         tallies.sort_by_key(|command| std::cmp::Reverse(command.step));
         for (at, command) in tallies.into_iter().take(6).enumerate() {
@@ -394,6 +439,14 @@ impl NotesCollector<'_> {
                     count => format!("{count} failures"),
                 });
             }
+            let meanwhile = digest.prompts.iter().filter(|prompt| {
+                prompt.channel == PromptChannel::Queued
+                    && prompt.turn == at
+                    && Some(&prompt.text) != asked_text(digest, turn)
+            });
+            done.extend(
+                meanwhile.map(|prompt| format!("meanwhile the user said {}", quote_message(&prompt.text, 100))),
+            );
             if turn.is_answered
                 && let Some(first) = first_statement(&turn.answer)
             {

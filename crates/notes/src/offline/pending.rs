@@ -1,11 +1,14 @@
 //! What is open at the end of a session, shared by notes and summaries: refusals, tasks, the request without an answer,
 //! failures, and what an earlier summary left open and nothing since has done.
 
-use crate::offline::compose::inline_quote;
-use crate::offline::digest::{Digest, DigestFailure, TaskItem, TaskState};
+use crate::offline::digest::{Digest, DigestFailure, ShellCommand, TaskItem, TaskState};
 use crate::offline::lines::{MOST_FACTS, changed_since, is_still_failing, refusal_lines};
+use crate::offline::names;
+use crate::offline::open_end::open_question;
 use crate::offline::prose::whole_sentences;
-use crate::offline::requests::{is_request, open_question, quote_request, unanswered_request};
+use crate::offline::repository::background_lines;
+use crate::offline::requests::{is_request, quote_request, states_task, unanswered_request};
+use crate::offline::state::intent::CommandIntent;
 use language::markdown::{escape_markdown, inline_code};
 use language::words::content_words;
 use std::collections::HashSet;
@@ -15,18 +18,20 @@ const STALE_PROMPTS: usize = 3;
 
 /// Returns the lines about what is open, the most important first.
 pub fn pending_lines(digest: &Digest) -> Vec<String> {
-    let mut lines = refusal_lines(digest);
+    let mut lines = Vec::new();
+    if let Some(question) = open_question(digest) {
+        lines.push(format!("- Waiting for an answer to {question}"));
+    }
+    lines.extend(refusal_lines(digest));
     lines.extend(unanswered_request(digest).map(|prompt| {
         let label = unanswered_label(digest);
         format!("- {label}: {}", quote_request(digest, prompt, 200))
     }));
     lines.extend(task_lines(digest));
-    if let Some(question) = open_question(digest) {
-        lines.push(format!("- Waiting for an answer to {}", inline_quote(question, 300)));
-    }
     let open = digest.failures.iter().rev();
     let open = open.filter(|failure| is_still_failing(digest, failure)).take(3);
     lines.extend(open.map(|failure| open_failure_line(digest, failure)));
+    lines.extend(background_lines(digest));
     lines.extend(earlier_lines(digest));
     lines
 }
@@ -91,15 +96,79 @@ fn earlier_lines(digest: &Digest) -> Vec<String> {
         match later_state(digest, &point) {
             LaterState::Listed => {}
             LaterState::Done(evidence) => done.push(format!("- Done since the earlier summary: {text} ({evidence})")),
-            LaterState::Unmatched => open.push(format!(
-                "- Open by an earlier summary, not matched with later work: {text}"
-            )),
+            LaterState::Unmatched => open.push(match changed_file(digest, &point) {
+                Some(path) => {
+                    format!(
+                        "- Open by an earlier summary, {} was changed since: {text}",
+                        inline_code(path)
+                    )
+                }
+                None => format!("- Open by an earlier summary, not matched with later work: {text}"),
+            }),
         }
     }
-    open.truncate(MOST_FACTS);
     done.truncate(MOST_FACTS / 2);
+    let later = digest.prompts[digest.summary_prompts..]
+        .iter()
+        .filter(|prompt| states_task(prompt))
+        .count();
+    // Who went on to other things and got answers left them aside.
+    let is_left = later >= STALE_PROMPTS && unanswered_request(digest).is_none();
+    if is_left && open.len() > 1 {
+        let first = open.remove(0);
+        let count = open.len();
+        open = vec![format!("{first} (and {count} more; {later} requests since)")];
+    }
+    open.truncate(MOST_FACTS);
     open.extend(done);
     open
+}
+
+/// Returns the file in a point that was changed since the last summary.
+fn changed_file<'d>(digest: &'d Digest, point: &str) -> Option<&'d str> {
+    let is_named = |path: &str| {
+        let name = names::file_name(path);
+        name.len() > 4 && name.contains('.') && point.contains(name)
+    };
+    let later = digest.files.iter();
+    let mut later = later.filter(|file| file.changes > 0 && file.step > digest.summary_step);
+    let found = later.find(|file| is_named(&file.path))?;
+    Some(names::relative_path(&found.path, &digest.root))
+}
+
+/// Returns the number of the task that a point names (`Task 6`, `#6`); `None` if it names none.
+fn task_number(point: &str) -> Option<&str> {
+    let bare = point.trim_start_matches(['*', ' ', '[', '(']);
+    let after = ["Task #", "Task ", "#"]
+        .iter()
+        .find_map(|lead| bare.strip_prefix(lead))?;
+    let end = after.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(after.len());
+    (end > 0).then_some(&after[..end])
+}
+
+/// Returns the command in a point that went through since, and whose run it asks for.
+fn done_command<'d>(digest: &'d Digest, point: &str) -> Option<&'d str> {
+    let spans = point.split('`').skip(1).step_by(2);
+    let wanted = spans.flat_map(CommandIntent::parse_all).collect::<Vec<_>>();
+    let is_specific = |intent: &&CommandIntent| intent.program().len() > 1;
+    let mut wanted = wanted.iter().filter(is_specific).peekable();
+    wanted.peek()?;
+    let since = || {
+        digest
+            .commands
+            .iter()
+            .filter(|command| command.step > digest.summary_step && command.runs > 0)
+    };
+    let goes_through = |command: &ShellCommand, intent: &CommandIntent| {
+        !command.is_failing && command.intent.as_ref().is_some_and(|done| done.covers(intent))
+    };
+    let covers = |intent: &CommandIntent| since().any(|command| goes_through(command, intent));
+    let all = wanted.collect::<Vec<_>>();
+    let is_last = |command: &&ShellCommand| all.last().is_some_and(|intent| goes_through(command, intent));
+    match all.iter().all(|intent| covers(intent)) {
+        true => since().rfind(is_last).map(|command| command.text.as_str()),
+        false => None,
+    }
 }
 
 /// How a point of an earlier summary stands now.
@@ -113,6 +182,16 @@ enum LaterState {
 
 /// Compares a point of an earlier summary with the task that shares most words with it, then with the commits since.
 fn later_state(digest: &Digest, point: &str) -> LaterState {
+    // The list has the same task: its state counts.
+    if let Some(task) = task_number(point).and_then(|id| digest.tasks.iter().find(|task| task.id == id)) {
+        return match task.state {
+            TaskState::Done => LaterState::Done("the task was finished".to_owned()),
+            _ => LaterState::Listed,
+        };
+    }
+    if let Some(command) = done_command(digest, point) {
+        return LaterState::Done(format!("{} went through", inline_code(command)));
+    }
     let wanted = content_words(point).into_iter().collect::<HashSet<_>>();
     let shared = |text: &str| {
         let words = content_words(text).into_iter().collect::<HashSet<_>>();
@@ -127,7 +206,7 @@ fn later_state(digest: &Digest, point: &str) -> LaterState {
         Some(_) => return LaterState::Done("a task that was finished".to_owned()),
         None => {}
     }
-    let mut commits = digest.ledger.commits.iter().rev();
+    let mut commits = digest.ledger.commits.iter().skip(digest.summary_commits).rev();
     match commits.find(|commit| shared(&commit.subject).is_some()) {
         Some(commit) if commit.hash.is_empty() => LaterState::Done("committed".to_owned()),
         Some(commit) => LaterState::Done(format!("commit {}", inline_code(&commit.hash))),

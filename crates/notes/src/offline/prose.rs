@@ -7,8 +7,16 @@ use language::shorten::to_one_line;
 /// clause, with a mark.
 pub fn whole_sentences(text: &str, most: usize) -> String {
     let mut line = to_one_line(text, usize::MAX);
-    // Half of a pair: the sentence was cut out of a bold phrase.
-    if line.matches("**").count() % 2 == 1 {
+    // Half of a pair: the sentence was cut out of a bold phrase. In code, the signs are a pattern.
+    let is_half = || {
+        line.split('`')
+            .step_by(2)
+            .map(|prose| prose.matches("**").count())
+            .sum::<usize>()
+            % 2
+            == 1
+    };
+    if line.contains("**") && !line.contains("**/") && is_half() {
         line = line.replace("**", "");
     }
     if line.chars().count() <= most {
@@ -56,6 +64,8 @@ mod tests {
         );
         let text = "The first sentence stands here as a whole. The second one is far too long for what is left of it.";
         assert_eq!(whole_sentences(text, 60), "The first sentence stands here as a whole.");
+        assert_eq!(whole_sentences("It ends** here.", 60), "It ends here.");
+        assert_eq!(whole_sentences("Ignore **/*.md here.", 60), "Ignore **/*.md here.");
         let long = "a clause that goes on for a while, and another one that does not fit any more at all";
         assert_eq!(whole_sentences(long, 50), "a clause that goes on for a while …");
     }

@@ -1,13 +1,14 @@
-//! Requests in a digest: the title of the session, the last request, the next step.
+//! Requests in a digest: the title of the session, the last request, and what short prompts refer to.
 
 use crate::offline::compose::inline_quote;
-use crate::offline::digest::{Digest, PromptChannel, TaskState, UserPrompt};
+use crate::offline::digest::{Digest, PromptChannel, UserPrompt};
 use crate::offline::gist::{message_gist, quote_message};
 use crate::offline::names;
+use crate::offline::open_end::open_question;
 use crate::offline::prose::whole_sentences;
-use crate::offline::state::refusals::RefusedCall;
 use language::sentences::split_prose;
 use language::shorten::to_one_line;
+use language::words::content_words;
 
 /// Returns the title of a session: the one in the log, the heading of its plan, else a verb phrase of its first task, or the
 /// start of an earlier summary.
@@ -20,7 +21,15 @@ pub fn session_title(digest: &Digest) -> String {
     let is_specific = |prompt: &&UserPrompt| {
         states_task(prompt) && (prompt.text.split_whitespace().count() >= 3 || !prompt.text.is_ascii())
     };
-    let Some(prompt) = digest.prompts.iter().find(is_specific).or(digest.prompts.first()) else {
+    let first = digest.prompts.iter().find(is_specific);
+    // A question does not say what was made of the answer; the only commit does.
+    if let [commit] = digest.ledger.commits.as_slice()
+        && first.is_some_and(|prompt| only_asks(&prompt.text))
+        && !commit.subject.is_empty()
+    {
+        return to_one_line(&commit.subject, 100);
+    }
+    let Some(prompt) = first.or(digest.prompts.first()) else {
         let earlier = digest.earlier_summary.as_ref();
         return earlier
             .map(|earlier| first_words(earlier.section(1), &[]))
@@ -38,6 +47,13 @@ pub fn session_title(digest: &Digest) -> String {
         Some(file) => format!("{title} (work on {} and around it)", names::file_name(&file.path)),
         None => title,
     }
+}
+
+/// Returns whether a prompt is a question and not a request in the form of one.
+fn only_asks(text: &str) -> bool {
+    const REQUESTS: [&str; 8] = ["can ", "could ", "would ", "will ", "please", "能", "请", "帮"];
+    let low = text.trim_start().to_lowercase();
+    has_question(text) && !REQUESTS.iter().any(|start| low.starts_with(start)) && !low.starts_with("show")
 }
 
 /// Words before the verb of a request.
@@ -88,7 +104,10 @@ const NON_FINAL_WORDS: [&str; 36] = [
     "do", "if", "…",
 ];
 
-/// Returns the first ten words of the first line of prose, without the skipped words at its start.
+/// Most words of a title.
+const MOST_TITLE_WORDS: usize = 10;
+
+/// Returns the first words of the first line of prose, without the skipped words at its start: a clause, or up to a joint.
 fn first_words(text: &str, skipped: &[&str]) -> String {
     let is_prose = |line: &&str| line.chars().filter(|sign| sign.is_alphabetic()).count() >= 4;
     let line = text
@@ -119,12 +138,25 @@ fn first_words(text: &str, skipped: &[&str]) -> String {
     };
     let start = (0..all.len()).find(|at| !is_skipped(&all[*at]) || is_stated(*at));
     let mut words = Vec::<&str>::new();
-    for word in all[start.unwrap_or(0)..].iter().copied().map(short).take(10) {
-        words.push(word);
-        // One clause is enough if it has five words.
-        if words.len() >= 5 && word.ends_with(['.', '?', '!', '。', ',', ';']) {
+    let mut is_whole = true;
+    for word in all[start.unwrap_or(0)..].iter().copied().map(short) {
+        if words.len() == MOST_TITLE_WORDS {
+            is_whole = false;
             break;
         }
+        words.push(word);
+        // One clause is enough if it has some words.
+        let ends_clause = word.ends_with(['.', '?', '!', '。', ',', ';']) && words.len() >= 5;
+        if ends_clause || word.ends_with(':') && words.len() >= 4 {
+            break;
+        }
+    }
+    if !is_whole {
+        // What follows the last joint may be half of a phrase.
+        let joint = words
+            .iter()
+            .rposition(|word| NON_FINAL_WORDS.contains(&word.to_lowercase().as_str()));
+        words.truncate(joint.filter(|at| *at >= 4).unwrap_or(words.len()));
     }
     // A title does not end in the middle of a phrase.
     while words.len() > 3
@@ -158,6 +190,28 @@ pub fn is_short_answer(prompt: &UserPrompt) -> bool {
         && prompt.answered_question.is_some()
         && prompt.text.chars().count() <= 120
         && !has_question(&prompt.text)
+        && answers_question(prompt)
+}
+
+/// Returns whether a short prompt can be the answer to the question before it: it agrees, refuses, chooses, or takes up one of
+/// its words.
+fn answers_question(prompt: &UserPrompt) -> bool {
+    const REPLIES: [&str; 33] = [
+        "yes", "yeah", "yep", "yup", "no", "nope", "nah", "ok", "okay", "sure", "go", "do", "proceed", "both", "all",
+        "none", "neither", "either", "option", "first", "second", "let's", "lets", "please", "keep", "use", "correct",
+        "exactly", "right", "good", "perfect", "skip", "continue",
+    ];
+    let text = prompt.text.to_lowercase();
+    let first = text.split_whitespace().next().unwrap_or_default();
+    let first = first.trim_matches(|sign: char| !(sign.is_alphanumeric() || sign == '\''));
+    let is_choice = first.len() == 1 || first.parse::<u32>().is_ok() || !text.is_ascii();
+    let is_brief = prompt.text.split_whitespace().count() <= 5;
+    let shares_word = || {
+        let asked = content_words(prompt.answered_question.as_deref().unwrap_or_default());
+        content_words(&prompt.text).iter().any(|word| asked.contains(word))
+    };
+    !matches!(first, "also" | "next" | "and" | "now")
+        && (is_choice || is_brief || REPLIES.contains(&first) || shares_word())
 }
 
 /// Returns whether a text is a question.
@@ -170,10 +224,10 @@ pub fn has_question(text: &str) -> bool {
 }
 
 /// Words that go on with what is there and state no task of their own.
-const GOING_ON: [&str; 30] = [
-    "and", "both", "continue", "go", "on", "ahead", "proceed", "ok", "okay", "yes", "yeah", "yep", "sure", "please",
-    "thanks", "thank", "you", "great", "good", "perfect", "nice", "cool", "done", "it", "do", "resume", "keep",
-    "going", "let's", "lets",
+const GOING_ON: [&str; 36] = [
+    "commit", "push", "this", "changes", "the", "now", "and", "both", "continue", "go", "on", "ahead", "proceed", "ok",
+    "okay", "yes", "yeah", "yep", "sure", "please", "thanks", "thank", "you", "great", "good", "perfect", "nice",
+    "cool", "done", "it", "do", "resume", "keep", "going", "let's", "lets",
 ];
 
 /// Returns whether a prompt states a task, rather than answering, thanking or letting the model go on.
@@ -220,6 +274,10 @@ pub fn working_line(digest: &Digest, prompt: &UserPrompt, most: usize) -> String
 /// Returns the words of the user that the model was working on at the end; `None` if it answered them.
 pub fn unanswered_request(digest: &Digest) -> Option<&UserPrompt> {
     let turn = digest.turns.last().filter(|turn| !turn.is_answered)?;
+    // What the model asks back comes first.
+    if digest.waiting_call().is_some() {
+        return None;
+    }
     let asked = &digest.prompts[turn.prompt?];
     let said = digest.prompts.iter().rev();
     let last = said.into_iter().find(|prompt| prompt.channel != PromptChannel::Shell)?;
@@ -237,6 +295,8 @@ pub fn quote_request(digest: &Digest, prompt: &UserPrompt, most: usize) -> Strin
     let about = match prompt.channel {
         PromptChannel::Refusal => interrupted(),
         PromptChannel::Message if is_short_answer(prompt) => prompt.answered_question.clone(),
+        // It goes on with what was asked before.
+        PromptChannel::Message if !states_task(prompt) => interrupted(),
         _ => None,
     };
     match about {
@@ -278,77 +338,6 @@ pub fn referred_text(answer: &str, prompt: &str) -> Option<String> {
         is_brief && ["yes", "proceed", "ok", "okay", "sure", "go", "both", "all", "do"].contains(&first.as_str());
     let last = sentences.last().filter(|_| agrees)?;
     Some(whole_sentences(last, 240))
-}
-
-/// Returns the question that the model ended with; `None` if it asked nothing, or the user went on.
-pub fn open_question(digest: &Digest) -> Option<&str> {
-    let turn = digest
-        .turns
-        .last()
-        .filter(|turn| turn.is_answered && !turn.is_retracted)?;
-    let sentences = split_prose(&turn.answer);
-    let asks = |sentence: &&&str| sentence.ends_with(['?', '？']);
-    let found = sentences.iter().rev().take(2).find(asks).copied()?;
-    let at = turn.answer.find(found)?;
-    Some(&turn.answer[at..at + found.len()])
-}
-
-/// Returns what comes next: the request without an answer, what the model announced or proposed at the end, or the open task;
-/// `None` if nothing is open, or the model waits for an answer.
-pub fn next_step(digest: &Digest) -> Option<String> {
-    if unanswered_request(digest).is_some() {
-        let step = match digest.is_stopped() {
-            true => "ask the user how to go on; they stopped the work",
-            false => "finish what the user asked last",
-        };
-        return Some(step.to_owned());
-    }
-    if open_question(digest).is_some() {
-        return None;
-    }
-    let cues = [
-        "next step",
-        "next, ",
-        "next up",
-        "up next",
-        "next:",
-        "remaining work",
-        "remaining task",
-        "remaining step",
-        "left to do",
-        "would you like",
-        "shall i",
-        "should i",
-        "want me to",
-        "ready to",
-        "still need",
-        "下一步",
-        "接下来",
-        "需要我",
-    ];
-    let is_cue = |sentence: &&&str| {
-        let low = sentence.to_lowercase();
-        cues.iter().any(|cue| low.contains(cue)) && !names_refusal(digest, &low)
-    };
-    let turn = digest
-        .turns
-        .last()
-        .filter(|turn| turn.is_answered && !turn.is_retracted);
-    let last = turn.map(|turn| split_prose(&turn.answer)).unwrap_or_default();
-    if let Some(sentence) = last.iter().rev().take(6).find(is_cue) {
-        return Some(format!("the assistant said {}", inline_quote(sentence, 300)));
-    }
-    let going = digest.tasks.iter().find(|task| task.state == TaskState::InProgress);
-    let task = going.or_else(|| digest.tasks.iter().find(|task| task.state == TaskState::Open))?;
-    Some(format!("the task {}", inline_quote(&task.text, 200)))
-}
-
-/// Returns whether a sentence names a command that the user refused.
-fn names_refusal(digest: &Digest, sentence: &str) -> bool {
-    digest.refusals.standing().any(|refusal| match &refusal.call {
-        RefusedCall::Command { text } => sentence.contains(&text.to_lowercase()),
-        _ => false,
-    })
 }
 
 #[cfg(test)]

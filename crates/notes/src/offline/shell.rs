@@ -1,7 +1,7 @@
 //! Shell commands and what tools print: which command it is, whether it failed, and which lines say so.
 
 use crate::offline::build_matcher;
-use crate::offline::state::intent::join_lines;
+use crate::offline::state::parts::join_lines;
 use aho_corasick::AhoCorasick;
 use language::clean::strip_control_codes;
 use language::client_text;
@@ -85,6 +85,52 @@ pub fn has_failure_marks(text: &str) -> bool {
         let may_be = line.starts_with(['F', '-', 'e', 'E', 'f', 'p', 'T', 'n', 'S', 'm']);
         may_be && STARTS.iter().any(|start| line.starts_with(start)) || line.starts_with("test result: FAILED")
     })
+}
+
+/// Returns whether the last verdict in an output is that of tests that passed.
+pub fn ends_with_pass(text: &str) -> bool {
+    let is_fail = |line: &str| has_failure_marks(line) || line.starts_with("FAILED");
+    let is_pass = |line: &str| {
+        ["ok ", "ok\t", "PASS", "test result: ok"]
+            .iter()
+            .any(|start| line.starts_with(start))
+            || line == "ok"
+    };
+    let mut lines = text.lines().rev().map(str::trim);
+    lines.find(|line| is_fail(line) || is_pass(line)).is_some_and(is_pass)
+}
+
+/// Returns whether a command rewrites files to what a check wants: a formatter, or a linter that fixes.
+pub fn is_fixer(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    words.any(|word| {
+        let bare = word.trim_start_matches('-');
+        matches!(
+            bare,
+            "fmt" | "format" | "fix" | "write" | "gofmt" | "prettier" | "black" | "rustfmt"
+        ) || bare.ends_with(":fix")
+            || bare.ends_with(":format")
+    })
+}
+
+/// Returns whether a command runs code that is written into it and thrown away.
+pub fn is_throwaway(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    let program = words.next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+    let next = words.next().unwrap_or_default();
+    let interprets = [
+        "python",
+        "node",
+        "ruby",
+        "perl",
+        "deno",
+        "bun",
+        "osascript",
+        "bash",
+        "sh",
+    ];
+    interprets.iter().any(|known| program.starts_with(known)) && matches!(next, "-" | "-c" | "-e" | "-…" | "<<")
+        || matches!(program, "sed" | "awk")
 }
 
 /// Returns whether an output counts no failures: tests of errors print errors and pass.
@@ -262,6 +308,16 @@ mod tests {
             normalize_command("cargo fmt | tail -3\ncargo test 2>&1 | tail -5"),
             "cargo fmt; cargo test"
         );
+    }
+
+    #[test]
+    fn the_last_verdict_counts_and_throwaway_code_is_recognized() {
+        assert!(ends_with_pass(
+            "--- FAIL: TestGuard (0.1s)\nFAIL\n=== restored ===\nok  \tshop/cart\t0.2s"
+        ));
+        assert!(!ends_with_pass("ok  \tshop/a\t0.2s\n--- FAIL: TestB (0.1s)\nFAIL") && !ends_with_pass("done"));
+        assert!(is_throwaway("python3 -c 'print(1)'") && is_throwaway("node -e x") && !is_throwaway("python3 a.py"));
+        assert!(is_fixer("bun run lint:fix") && is_fixer("ruff check --fix .") && !is_fixer("bun run lint"));
     }
 
     #[test]

@@ -1,10 +1,16 @@
 //! The nine sections of a compaction summary, from a digest.
 
-use crate::offline::compose::{WeightedItem, block_quote, compose, inline_quote, line_tokens};
+use crate::offline::compose::{WeightedItem, compose, inline_quote, line_tokens};
+use crate::offline::descriptions::describe_files;
 use crate::offline::digest::{Digest, SentenceKind, TaskState};
 use crate::offline::gist::quote_message;
+use crate::offline::notes::NOTHING_OPEN;
+use crate::offline::open_end::{next_step, open_question};
 use crate::offline::pending::pending_lines;
 use crate::offline::prose::whole_sentences;
+use crate::offline::quotes::block_quote;
+use crate::offline::repository::{discard_lines, ledger_lines};
+use crate::offline::statements::{earlier_facts, standing_sentences};
 use crate::offline::user_messages::user_messages_section;
 use crate::offline::{lines, names, requests};
 use crate::template::{SUMMARY_SECTIONS, UP_TO_SECTIONS};
@@ -12,7 +18,7 @@ use crate::{SummaryRequest, SummaryVariant, size};
 use language::clean::strip_control_codes;
 use language::markdown::{escape_markdown, fence_for, inline_code};
 use language::sentences::split_prose;
-use language::shorten::first_chars;
+use language::shorten::cut_at_word_within;
 
 /// Share of the budget that the user's messages may take before long ones are cut.
 const MESSAGES_SHARE: f64 = 0.5;
@@ -108,15 +114,11 @@ impl SummaryCollector<'_> {
     }
 
     fn add_sentences(&mut self, section: usize, kind: SentenceKind, top: f64) {
-        let found = lines::best_sentences(self.digest, kind);
+        let found = standing_sentences(self.digest, kind, 300);
         let count = found.len();
         for (at, text) in found.into_iter().enumerate() {
             let weight = top * (at + 1) as f64 / count as f64;
-            self.add(
-                section,
-                weight,
-                format!("- {}", escape_markdown(&whole_sentences(text, 300))),
-            );
+            self.add(section, weight, format!("- {}", escape_markdown(&text)));
         }
     }
 }
@@ -169,7 +171,11 @@ fn add_request(collector: &mut SummaryCollector<'_>) {
         } else {
             3.0 + 4.0 * (at + 1) as f64 / count as f64
         };
-        let label = if at == 0 { "The user asked first" } else { "Then" };
+        let label = match (at, digest.earlier_summary.is_some()) {
+            (0, false) => "The user asked first",
+            (0, true) => "Since that summary, the user asked first",
+            _ => "Then",
+        };
         collector.add(0, weight, format!("- {label}: {}", quote_message(&prompt.text, 220)));
     }
     for choice in digest.choices.iter().rev().take(lines::MOST_FACTS).rev() {
@@ -189,7 +195,7 @@ const MOST_NAMES: usize = lines::MOST_FACTS;
 
 fn add_concepts(collector: &mut SummaryCollector<'_>) {
     let digest = collector.digest;
-    for point in digest.earlier_points(2).into_iter().take(lines::MOST_FACTS) {
+    for point in earlier_facts(digest, 2).into_iter().take(lines::MOST_FACTS) {
         collector.add(1, 4.0, format!("- {}", escape_markdown(&whole_sentences(&point, 200))));
     }
     collector.add_sentences(1, SentenceKind::System, 4.5);
@@ -208,7 +214,9 @@ fn add_files(collector: &mut SummaryCollector<'_>) {
     let mut order = lines::files_by_importance(digest);
     order.reverse();
     let mut unchanged = 0;
-    for (rank, at) in order.into_iter().take(24).enumerate() {
+    order.truncate(24);
+    let about = describe_files(digest, &order);
+    for (rank, (at, about)) in std::iter::zip(order, about).enumerate() {
         let file = &digest.files[at];
         let weight = match file.changes {
             0 => {
@@ -217,7 +225,7 @@ fn add_files(collector: &mut SummaryCollector<'_>) {
             }
             _ => 9.5 - rank as f64 * 0.15,
         };
-        collector.add(2, weight, lines::file_line(digest, file));
+        collector.add(2, weight, lines::file_line(digest, file, &about, MOST_NAMES));
         if let Some(snippet) = snippet(&file.last_text).filter(|_| rank < 6 && file.changes > 0) {
             collector.add(2, 4.5 - rank as f64 * 0.6, snippet);
         }
@@ -249,7 +257,7 @@ fn snippet(text: &str) -> Option<String> {
     let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty());
     let lines = lines
         .take(SNIPPET_LINES + 1)
-        .map(|line| first_chars(line, 160))
+        .map(|line| cut_at_word_within(line, 160))
         .collect::<Vec<_>>();
     if lines.len() < 3 {
         return None;
@@ -265,6 +273,9 @@ fn add_errors(collector: &mut SummaryCollector<'_>) {
     let digest = collector.digest;
     for (at, line) in lines::refusal_lines(digest).into_iter().enumerate() {
         collector.add(3, 11.5 - at as f64 * 0.1, line);
+    }
+    for (at, line) in discard_lines(digest).into_iter().enumerate() {
+        collector.add(3, 10.0 - at as f64 * 0.1, line);
     }
     let corrections = lines::corrections(digest);
     let count = corrections.len();
@@ -293,7 +304,7 @@ fn add_errors(collector: &mut SummaryCollector<'_>) {
 
 fn add_problem_solving(collector: &mut SummaryCollector<'_>) {
     let digest = collector.digest;
-    for point in digest.earlier_points(5).into_iter().take(10) {
+    for point in earlier_facts(digest, 5).into_iter().take(10) {
         collector.add(
             4,
             3.8,
@@ -348,7 +359,7 @@ fn add_current_work(collector: &mut SummaryCollector<'_>) {
     if let Some(prompt) = requests::last_request(digest) {
         collector.add(7, 10.0, requests::working_line(digest, prompt, 300));
     }
-    for (at, line) in lines::ledger_lines(digest).into_iter().enumerate() {
+    for (at, line) in ledger_lines(digest).into_iter().enumerate() {
         collector.add(7, 9.5 - at as f64 * 0.05, line);
     }
     if let Some(turn) = digest.turns.last() {
@@ -360,15 +371,8 @@ fn add_current_work(collector: &mut SummaryCollector<'_>) {
         collector.add(
             7,
             8.8,
-            format!("- The assistant said last:\n{}", block_quote(&turn.answer, 900)),
+            format!("- The assistant said last:\n{}", block_quote(&turn.answer, 2_400)),
         );
-        if turn.answer.chars().count() > 900 {
-            collector.add(
-                7,
-                3.0,
-                block_quote(&turn.answer.chars().skip(900).collect::<String>(), 1_500),
-            );
-        }
     }
     if digest.turns.is_empty() {
         let work = digest.earlier_summary.as_ref().map_or("", |earlier| earlier.section(8));
@@ -420,12 +424,20 @@ fn add_next_step(collector: &mut SummaryCollector<'_>, variant: SummaryVariant) 
         }
         return;
     }
-    if let Some(prompt) = digest.prompts.last() {
+    // An answered prompt is no next step: repeated here, it would be done twice.
+    if let Some(prompt) = requests::unanswered_request(digest) {
         let text = requests::quote_request(digest, prompt, 500);
         collector.add(8, 10.2, format!("- The user said last: {text}"));
     }
-    if let Some(step) = requests::next_step(digest) {
-        collector.add(8, 10.1, format!("- Next: {step}"));
+    if let Some(question) = open_question(digest) {
+        collector.add(8, 10.2, format!("- Waiting for an answer to {question}"));
+    }
+    match next_step(digest) {
+        Some(step) => collector.add(8, 10.1, format!("- Next: {step}")),
+        None if pending_lines(digest).is_empty() && !digest.prompts.is_empty() => {
+            collector.add(8, 10.1, NOTHING_OPEN.to_owned());
+        }
+        None => {}
     }
     if digest.prompts.is_empty() {
         let step = digest.earlier_summary.as_ref().map_or("", |earlier| earlier.section(9));

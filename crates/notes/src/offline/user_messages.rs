@@ -79,7 +79,7 @@ fn message_entry(prompt: &UserPrompt, most: usize) -> String {
     let label = match prompt.channel {
         PromptChannel::Refusal => "(when refusing a tool call) ",
         PromptChannel::Shell => "(ran in the shell) ",
-        PromptChannel::Message | PromptChannel::Command => "",
+        PromptChannel::Message | PromptChannel::Queued | PromptChannel::Command => "",
     };
     let count = prompt.text.chars().count();
     let text = if count > most {

@@ -66,10 +66,18 @@ pub fn classify_user_text(text: &str) -> UserText {
         Some(ClientTextKind::CommandOutput | ClientTextKind::Injected) => return UserText::Nothing,
     }
     let words = strip_control_codes(&client_text::strip_context(text)).trim().to_owned();
+    let words = strip_plan_note(&words).to_owned();
     match words.is_empty() || HOUSEKEEPING.contains(&words.as_str()) {
         true => UserText::Nothing,
         false => UserText::Words(words),
     }
+}
+
+/// Removes the note of the client below a plan that the user approved in another session.
+fn strip_plan_note(words: &str) -> &str {
+    const START: &str = "If you need specific details from before exiting plan mode";
+    let note = words.rfind(START).filter(|at| words[*at..].lines().count() == 1);
+    words[..note.unwrap_or(words.len())].trim_end()
 }
 
 /// Parses a command and its arguments. Commands that concern only the client are `Nothing`.
@@ -99,6 +107,12 @@ mod tests {
         assert_eq!(
             classify_user_text("fix it\n<system-reminder>x <b> y</system-reminder>"),
             UserText::Words("fix it".into())
+        );
+        assert_eq!(
+            classify_user_text(
+                "Do it.\n\nIf you need specific details from before exiting plan mode, read the transcript"
+            ),
+            UserText::Words("Do it.".into())
         );
         assert_eq!(
             classify_user_text("<div>pasted</div> why?"),

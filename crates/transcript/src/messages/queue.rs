@@ -6,7 +6,7 @@
 //! record with the same words came after it. What leaves the queue is mostly not named; words decide, not the order.
 
 use super::record::{decode_owned, read_result_text};
-use super::{Message, MessagePart, MessageRole, SessionTitle, WordsChannel};
+use super::{Message, MessagePart, MessageRole, NOTICE_START, PartSelection, SessionTitle, WordsChannel};
 use crate::json::{JsonKind, PullParser};
 use crate::log::{NO_TIME, Time};
 use crate::skim::SlowPath;
@@ -80,12 +80,22 @@ struct HeldPrompt {
 #[derive(Debug, Default)]
 pub(super) struct PromptQueue {
     held: Vec<HeldPrompt>,
+    /// Notices that a background task ended. A record may repeat them.
+    notices: Vec<Message>,
 }
 
 impl PromptQueue {
     /// Takes an operation at a line.
-    pub(super) fn apply(&mut self, operation: LooseRecord, line: u64) {
+    pub(super) fn apply(&mut self, operation: LooseRecord, selection: PartSelection, line: u64) {
         match operation.operation.as_str() {
+            "enqueue" if selection.notices && operation.content.trim_start().starts_with(NOTICE_START) => {
+                let text = selection.shorten(operation.content);
+                let notice = queued_message(text, operation.session, operation.time, line);
+                self.notices.push(Message {
+                    is_meta: true,
+                    ..notice
+                });
+            }
             "enqueue" => self.hold(operation, line),
             // The person took the queued prompts back into the input line, to change or drop them.
             "popAll" => self
@@ -100,11 +110,7 @@ impl PromptQueue {
         if text.is_empty() {
             return;
         }
-        let mut message = Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.clone())]);
-        message.session = operation.session;
-        message.time = operation.time;
-        message.line = line;
-        message.channel = WordsChannel::Queued;
+        let message = queued_message(text.clone(), operation.session, operation.time, line);
         let needle = plain_run(&text).to_owned();
         self.held.push(HeldPrompt { text, message, needle });
     }
@@ -128,13 +134,23 @@ impl PromptQueue {
         }
     }
 
-    /// Returns the prompts that no record repeats, in the order they were typed.
+    /// Returns the prompts that no record repeats, in the order they were typed, and the notices.
     pub(super) fn take_unrepeated(&mut self) -> Vec<Message> {
-        std::mem::take(&mut self.held)
-            .into_iter()
-            .map(|held| held.message)
-            .collect()
+        let held = std::mem::take(&mut self.held).into_iter().map(|held| held.message);
+        let mut messages = held.chain(std::mem::take(&mut self.notices)).collect::<Vec<_>>();
+        messages.sort_by_key(|message| message.line);
+        messages
     }
+}
+
+/// Returns a message from the queue.
+fn queued_message(text: String, session: String, time: Option<Time>, line: u64) -> Message {
+    let mut message = Message::with_parts(MessageRole::User, vec![MessagePart::Text(text)]);
+    message.session = session;
+    message.time = time;
+    message.line = line;
+    message.channel = WordsChannel::Queued;
+    message
 }
 
 fn is_repeated(held: &str, sent: &str) -> bool {

@@ -1,7 +1,7 @@
 //! Reads lines into messages: which lines may hold one, and what is queued or titled between them.
 
 use super::queue::{LOOSE_KINDS, LooseRecord, PromptQueue};
-use super::record::{NESTED_FILE, QUEUED_COMMAND, read_message, read_record};
+use super::record::{NESTED_FILE, QUEUED_COMMAND, QuietCalls, read_message, read_record};
 use super::{Message, PartSelection, SessionTitle};
 use crate::agents::{CanonicalConsumer, CanonicalLines};
 use crate::bytes::LineConsumer;
@@ -24,6 +24,7 @@ pub struct MessageReader<'p> {
     repairer: Repairer,
     needles: [Finder<'static>; 7],
     queue: PromptQueue,
+    quiet: QuietCalls,
     /// Numbers of the lines to read, ascending; `None` for all.
     only_lines: Option<std::vec::IntoIter<u64>>,
     lines: u64,
@@ -56,6 +57,7 @@ impl<'p> MessageReader<'p> {
                 Finder::new(LOOSE_KINDS[1]),
             ],
             queue: PromptQueue::default(),
+            quiet: QuietCalls::default(),
             only_lines: None,
             lines: 0,
             progress,
@@ -96,14 +98,15 @@ impl<'p> MessageReader<'p> {
         let [message, user, assistant, queued, nested, ..] = &self.needles;
         let is_message = message.find(line).is_some() && (user.find(line).is_some() || assistant.find(line).is_some());
         is_message
-            || self.selection.every_word && queued.find(line).is_some()
+            || (self.selection.every_word || self.selection.notices) && queued.find(line).is_some()
             || self.selection.files && nested.find(line).is_some()
     }
 
     /// Returns whether a line may be an operation on the queue or a title: the client writes the kind first.
     fn may_be_loose(&self, line: &[u8]) -> bool {
         let start = &line[..line.len().min(LOOSE_START)];
-        self.selection.every_word && self.needles[5..].iter().any(|needle| needle.find(start).is_some())
+        (self.selection.every_word || self.selection.notices)
+            && self.needles[5..].iter().any(|needle| needle.find(start).is_some())
     }
 
     /// Takes an operation on the queue or a title. Returns whether the line is one.
@@ -123,7 +126,7 @@ impl<'p> MessageReader<'p> {
         let Some(record) = record else { return false };
         match record.to_title() {
             Some(title) => self.titles.push(title),
-            None => self.queue.apply(record, self.lines),
+            None => self.queue.apply(record, self.selection, self.lines),
         }
         true
     }
@@ -139,14 +142,16 @@ impl<'p> MessageReader<'p> {
             return;
         }
         let mut raw = RawParser::<S>::new(line, 0);
-        let read = read_record(&mut raw, self.selection).and_then(|message| raw.end_of_line().map(|_| message));
+        let read = read_record(&mut raw, self.selection, &mut self.quiet)
+            .and_then(|message| raw.end_of_line().map(|_| message));
         if let Ok(message) = read {
             self.push(message);
             return;
         }
         let (selection, mut found) = (self.selection, Vec::new());
+        let quiet = &mut self.quiet;
         let outcome = self.repairer.read_tapes(line, &mut |_, mut tape| {
-            found.extend(read_message(&mut tape, selection));
+            found.extend(read_message(&mut tape, selection, quiet));
         });
         for message in found {
             self.push(message);

@@ -2,18 +2,40 @@
 
 use super::files::{read_nested_file, read_result_file};
 use super::replies::{find_replies, may_hold_reply};
-use super::{BRIEF_CHARS, Message, MessagePart, MessageRole, PartSelection, WordsChannel, to_shown};
+use super::{BRIEF_CHARS, Message, MessagePart, MessageRole, NOTICE_START, PartSelection, WordsChannel, to_shown};
 use crate::json::{JsonKind, JsonStr, PullParser};
 use crate::log::NO_TIME;
 use crate::skim::SlowPath;
 use crate::timestamp::parse_time;
+use crate::tools::tool_role;
 use language::shorten;
 use serde_json::Value;
+use std::collections::HashSet;
+
+/// Calls under way whose results only matter if they are errors, by id.
+#[derive(Debug, Default)]
+pub(super) struct QuietCalls {
+    ids: HashSet<String>,
+}
+
+impl QuietCalls {
+    fn add_call(&mut self, selection: PartSelection, id: &str, name: &str) {
+        if selection.quiet_tools.contains(&tool_role(name, false)) {
+            self.ids.insert(id.to_owned());
+        }
+    }
+
+    /// Takes the result of a call and returns whether the call was one of them.
+    fn take_result(&mut self, id: &str) -> bool {
+        self.ids.remove(id)
+    }
+}
 
 /// Reads one record. Returns `Ok(None)` if it is not a message of the conversation.
 pub(super) fn read_record<'a, P: PullParser<'a>>(
     parser: &mut P,
     selection: PartSelection,
+    quiet: &mut QuietCalls,
 ) -> Result<Option<Message>, SlowPath> {
     let mut kind = Vec::new();
     let mut message = Message::with_parts(MessageRole::User, Vec::new());
@@ -35,7 +57,7 @@ pub(super) fn read_record<'a, P: PullParser<'a>>(
             b"isMeta" => message.is_meta = parser.flag()?,
             b"isCompactSummary" => message.is_summary = parser.flag()?,
             b"isSidechain" => message.is_sidechain = parser.flag()?,
-            b"attachment" if selection.every_word || selection.files => {
+            b"attachment" if selection.every_word || selection.files || selection.notices => {
                 if read_attachment(parser, selection, &mut message)? {
                     message.channel = WordsChannel::Queued;
                 }
@@ -43,7 +65,7 @@ pub(super) fn read_record<'a, P: PullParser<'a>>(
             b"toolUseResult" if selection.files => message.files.extend(read_result_file(parser)?),
             b"message" => {
                 message.parts.clear();
-                read_content(parser, selection, &mut message.parts)?;
+                read_content(parser, selection, quiet, &mut message.parts)?;
             }
             _ => parser.skip()?,
         }
@@ -85,6 +107,11 @@ fn read_attachment<'a, P: PullParser<'a>>(
             _ => parser.skip()?,
         }
     }
+    if selection.notices && kind == "queued_command" && prompt.trim_start().starts_with(NOTICE_START) {
+        message.is_meta = true;
+        message.parts.push(MessagePart::Text(selection.shorten(prompt)));
+        return Ok(false);
+    }
     let is_of_person = mode == "prompt" && (origin.is_empty() || origin == "human");
     let is_prompt = selection.every_word && kind == "queued_command" && is_of_person && !prompt.is_empty();
     if is_prompt {
@@ -111,13 +138,18 @@ fn read_origin<'a, P: PullParser<'a>>(parser: &mut P) -> Result<String, SlowPath
 }
 
 /// Reads a record that was accepted already. Returns `None` if it cannot be read.
-pub(super) fn read_message<'a, P: PullParser<'a>>(parser: &mut P, selection: PartSelection) -> Option<Option<Message>> {
-    read_record(parser, selection).ok()
+pub(super) fn read_message<'a, P: PullParser<'a>>(
+    parser: &mut P,
+    selection: PartSelection,
+    quiet: &mut QuietCalls,
+) -> Option<Option<Message>> {
+    read_record(parser, selection, quiet).ok()
 }
 
 fn read_content<'a, P: PullParser<'a>>(
     parser: &mut P,
     selection: PartSelection,
+    quiet: &mut QuietCalls,
     parts: &mut Vec<MessagePart>,
 ) -> Result<(), SlowPath> {
     if parser.peek()? != JsonKind::Object {
@@ -134,7 +166,7 @@ fn read_content<'a, P: PullParser<'a>>(
             JsonKind::Array => {
                 let mut items = parser.open_array()?;
                 while parser.next_item(&mut items)? {
-                    read_block(parser, selection, parts)?;
+                    read_block(parser, selection, quiet, parts)?;
                 }
             }
             _ => parser.skip()?,
@@ -146,6 +178,7 @@ fn read_content<'a, P: PullParser<'a>>(
 fn read_block<'a, P: PullParser<'a>>(
     parser: &mut P,
     selection: PartSelection,
+    quiet: &mut QuietCalls,
     parts: &mut Vec<MessagePart>,
 ) -> Result<(), SlowPath> {
     if parser.peek()? != JsonKind::Object {
@@ -170,7 +203,10 @@ fn read_block<'a, P: PullParser<'a>>(
     }
     match kind.as_str() {
         "text" => parts.push(MessagePart::Text(to_shown(text))),
-        "tool_use" if selection.has_call(&name) => parts.push(MessagePart::Call { id, name, input }),
+        "tool_use" if selection.has_call(&name) => {
+            quiet.add_call(selection, &id, &name);
+            parts.push(MessagePart::Call { id, name, input });
+        }
         "tool_result" => {
             let replies = match selection.every_word {
                 true => find_replies(&id, &text),
@@ -179,6 +215,7 @@ fn read_block<'a, P: PullParser<'a>>(
             if selection.results {
                 let text = match selection.brief_results {
                     true => shorten::first_chars(&text, BRIEF_CHARS).to_owned(),
+                    false if quiet.take_result(&id) && !is_error => String::new(),
                     false => selection.shorten(text),
                 };
                 parts.push(MessagePart::Result {

@@ -16,13 +16,18 @@ const REFUSAL_STARTS: [&str; 3] = [
 const REFUSAL_LEADS: [&str; 2] = ["the user said:", "following reason for the rejection:"];
 
 /// What a result starts with that holds answers to the questions of the model.
-const ANSWER_STARTS: [&str; 2] = [
+const ANSWER_STARTS: [&str; 3] = [
     "User has answered your questions:",
+    "The user answered:",
     "Your questions have been answered:",
 ];
 
 /// What ends the answers.
-const ANSWER_ENDS: [&str; 2] = [". You can now continue with", ". You can now proceed with"];
+const ANSWER_ENDS: [&str; 3] = [
+    ". You can now continue with",
+    ". You can now proceed with",
+    ". Read the answers carefully",
+];
 
 const INTERRUPTION_START: &str = "[Request interrupted by user";
 
@@ -161,6 +166,13 @@ mod tests {
             &[
                 (WordsChannel::Answer, "One?", "a, b"),
                 (WordsChannel::Answer, "Two?", "c"),
+            ],
+        );
+        check(
+            "The user answered: \"One?\"=\"a\", \"Two?\"=\"neither. Keep it.\". Read the answers carefully — they may ask back.",
+            &[
+                (WordsChannel::Answer, "One?", "a"),
+                (WordsChannel::Answer, "Two?", "neither. Keep it."),
             ],
         );
         check(

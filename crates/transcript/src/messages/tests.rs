@@ -228,3 +228,59 @@ fn a_chosen_title_goes_before_a_written_one_and_the_last_counts() {
     assert_eq!(title_of(&reader.titles, "t"), "Other");
     assert_eq!(title_of(&reader.titles, "u"), "");
 }
+
+#[test]
+fn notices_and_quiet_results_are_read_as_selected() {
+    let notice = "<task-notification>\\n<task-id>b1</task-id>\\n</task-notification>";
+    let call = |id: &str, tool: &str| {
+        format!(
+            r#"{{"type":"assistant","uuid":"{id}","message":{{"content":[{{"type":"tool_use","id":"{id}","name":"{tool}","input":{{}}}}]}}}}"#
+        )
+    };
+    let result = |id: &str, is_error: bool| {
+        format!(
+            r#"{{"type":"user","uuid":"r{id}","message":{{"content":[{{"tool_use_id":"{id}","type":"tool_result","is_error":{is_error},"content":"shown"}}]}}}}"#
+        )
+    };
+    let log = [
+        operation("enqueue", Some(notice)),
+        call("1", "Read"),
+        result("1", false),
+        call("2", "Read"),
+        result("2", true),
+        call("3", "Bash"),
+        result("3", false),
+        format!(
+            r#"{{"type":"attachment","uuid":"a","attachment":{{"type":"queued_command","prompt":"{notice}","commandMode":"task-notification"}}}}"#
+        ),
+    ]
+    .join("\n");
+    let read = |selection: PartSelection| {
+        let mut reader = MessageReader::new(selection, 1 << 20, &|_| ());
+        reader.take_lines(log.as_bytes(), 0);
+        reader.finish();
+        reader.messages
+    };
+    let selection = PartSelection {
+        every_call: true,
+        results: true,
+        every_word: true,
+        notices: true,
+        quiet_tools: &["Read"],
+        ..PartSelection::default()
+    };
+    let messages = read(selection);
+    let notices = messages.iter().filter(|message| message.is_meta);
+    assert_eq!(notices.map(|message| message.line).collect::<Vec<_>>(), [8, 1]);
+    let results = messages.iter().flat_map(|message| &message.parts);
+    let results = results.filter_map(|part| match part {
+        MessagePart::Result { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(results.collect::<Vec<_>>(), ["", "shown", "shown"]);
+    let without = PartSelection {
+        notices: false,
+        ..selection
+    };
+    assert!(read(without).iter().all(|message| !message.is_meta));
+}

@@ -2,14 +2,18 @@
 
 use super::Digest;
 use super::facts::{ShellCommand, TaskItem, TaskState, TouchedFile, UserChoice};
+use crate::offline::compose::inline_quote;
 use crate::offline::gist::plan_heading;
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
-use crate::offline::shell::{is_read_only_command, normalize_command, tool_output};
-use crate::offline::state::intent::CommandIntent;
+use crate::offline::shell::{has_failure_marks, is_read_only_command, normalize_command, tool_output};
+use crate::offline::state::background::{BackgroundWork, started_task};
+use crate::offline::state::intent::{CommandIntent, answers_by_status, is_shell_tool};
 use crate::offline::state::refusals::RefusedCall;
 use language::shorten::to_one_line;
+use language::words::content_words;
 use serde_json::Value;
+use std::collections::HashSet;
 use transcript::tools::tool_role;
 
 /// A call whose result is not known yet.
@@ -20,21 +24,51 @@ pub(super) struct PendingCall {
 
 enum PendingKind {
     Change(PendingChange),
-    Read { path: String },
-    Run { command: usize, raw: String },
-    NewTask { text: String },
-    Ask,
-    Plan { plan: String },
-    Agent { about: String },
-    Other { what: String },
+    Read {
+        path: String,
+    },
+    Run {
+        command: usize,
+        raw: String,
+    },
+    NewTask {
+        text: String,
+    },
+    Ask {
+        questions: Vec<AskedQuestion>,
+    },
+    Plan {
+        plan: String,
+    },
+    Agent {
+        about: String,
+    },
+    /// A question how a task in the background stands, or an order to stop it.
+    AskTask {
+        id: String,
+    },
+    StopTask {
+        id: String,
+    },
+    Other {
+        what: String,
+    },
+}
+
+/// A question of the model with the answers that it offers.
+struct AskedQuestion {
+    text: String,
+    options: Vec<String>,
 }
 
 /// An edit or a write.
 struct PendingChange {
     path: String,
     symbols: Vec<String>,
+    /// Symbols that it removes.
+    removed: Vec<String>,
+    /// The lines that it adds.
     text: String,
-    why: String,
     is_write: bool,
 }
 
@@ -43,10 +77,24 @@ fn input_text<'v>(input: &'v Value, key: &str) -> &'v str {
     input.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Returns the id of the task that a call is about.
+fn task_id(input: &Value) -> String {
+    let mut ids = ["task_id", "bash_id", "shell_id", "agentId", "session_id"].into_iter();
+    let id = ids.find_map(|key| input.get(key));
+    match id {
+        Some(Value::String(id)) => id.clone(),
+        Some(Value::Number(id)) => id.to_string(),
+        _ => String::new(),
+    }
+}
+
 impl Digest {
     pub(super) fn add_call(&mut self, id: &str, name: &str, input: &Value) {
         let text = |key: &str| input_text(input, key);
-        let role = tool_role(name, !text("file_path").is_empty());
+        let role = match tool_role(name, !text("file_path").is_empty()) {
+            other if is_shell_tool(other) && !text("command").is_empty() => "Bash",
+            role => role,
+        };
         let kind = match role {
             "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => self.change_call(role, input),
             "Read" | "NotebookRead" => PendingKind::Read {
@@ -73,7 +121,9 @@ impl Digest {
                 self.update_task(text("taskId"), text("status"), text("subject"));
                 PendingKind::Other { what: String::new() }
             }
-            "AskUserQuestion" => PendingKind::Ask,
+            "AskUserQuestion" => PendingKind::Ask {
+                questions: asked_questions(input),
+            },
             "ExitPlanMode" => {
                 self.proposed_title = plan_title(text("plan"));
                 PendingKind::Plan {
@@ -83,6 +133,8 @@ impl Digest {
             "Task" | "Agent" => PendingKind::Agent {
                 about: to_one_line(text("description"), 120),
             },
+            "TaskOutput" | "BashOutput" | "AgentOutputTool" => PendingKind::AskTask { id: task_id(input) },
+            "KillShell" | "KillBash" | "TaskStop" => PendingKind::StopTask { id: task_id(input) },
             "Grep" | "Glob" => {
                 self.note_names(text("pattern"), 2.0);
                 PendingKind::Other { what: String::new() }
@@ -108,9 +160,14 @@ impl Digest {
         };
         let changes = edit_texts(tool, input);
         let mut symbols = Vec::<String>::new();
+        let mut removed = Vec::<String>::new();
         for (old, new) in &changes {
+            removed.extend(names::removed_definitions(old, new).into_iter().map(str::to_owned));
             self.note_names(new, 3.0);
             self.note_names(old, 1.0);
+            if names::is_text_file(input_text(input, key)) {
+                continue;
+            }
             for symbol in names::touched_symbols(old, new, 6) {
                 if !symbols.iter().any(|known| known == symbol) {
                     symbols.push(symbol.to_owned());
@@ -122,19 +179,13 @@ impl Digest {
         PendingKind::Change(PendingChange {
             path: input_text(input, key).to_owned(),
             symbols,
-            text: changes.last().map(|(_, new)| (*new).to_owned()).unwrap_or_default(),
-            why: self.current_reason(),
+            text: changes
+                .last()
+                .map(|(old, new)| added_lines(old, new))
+                .unwrap_or_default(),
+            removed,
             is_write: tool == "Write",
         })
-    }
-
-    /// Returns the reason for a call: what the model said just before, or the task in progress.
-    fn current_reason(&self) -> String {
-        if !self.why.is_empty() {
-            return self.why.clone();
-        }
-        let current = self.tasks.iter().find(|task| task.state == TaskState::InProgress);
-        current.map(|task| to_one_line(&task.text, 160)).unwrap_or_default()
     }
 
     fn command_number(&mut self, raw: &str, about: &str) -> usize {
@@ -170,10 +221,7 @@ impl Digest {
 
     /// Takes the result of a command that ran.
     fn finish_run(&mut self, command: usize, raw: &str, text: &str, is_error: bool, step: usize) {
-        // It goes on in the background: how it ends is not in this result.
-        if text.starts_with("Command running in background") {
-            return;
-        }
+        self.read_task_files(raw, text);
         let known = &mut self.commands[command];
         known.unfinished = known.unfinished.saturating_sub(1);
         known.runs += 1;
@@ -181,7 +229,12 @@ impl Digest {
         if !turn.commands.contains(&command) {
             turn.commands.push(command);
         }
-        let is_answer = is_error && is_answer_by_status(self.commands[command].intent.as_ref(), text);
+        self.judge_run(command, raw, text, is_error, step);
+    }
+
+    /// Decides from its output how a run ended.
+    pub(super) fn judge_run(&mut self, command: usize, raw: &str, text: &str, is_error: bool, step: usize) {
+        let is_answer = is_error && is_answer_by_status(raw, text);
         self.ledger.record_run(raw, text, is_error);
         if !is_error {
             let ran = self.commands[command].text.clone();
@@ -270,7 +323,21 @@ impl Digest {
                 self.record_failure(&what, None, &text, step);
             }
             PendingKind::Read { path } => self.record_read(&path, step),
-            PendingKind::Run { command, raw } => self.finish_run(command, &raw, &text, is_error, step),
+            // It goes on in the background: how it ends is not in this result.
+            PendingKind::Run { command, raw } => match started_task(&text) {
+                Some(id) => self.start_background(id, call, BackgroundWork::Command { number: command, raw }),
+                None => self.finish_run(command, &raw, &text, is_error, step),
+            },
+            PendingKind::AskTask { id } => {
+                if !is_error {
+                    self.add_task_answer(&id, &text);
+                }
+            }
+            PendingKind::StopTask { id } => {
+                if !is_error {
+                    self.add_task_stop(&id);
+                }
+            }
             PendingKind::NewTask { .. } if is_error => {}
             PendingKind::NewTask { text: subject } => {
                 // `Task #3 created successfully: ...`
@@ -284,19 +351,23 @@ impl Digest {
                 });
             }
             // The answers follow as replies; a question without one decided nothing.
-            PendingKind::Ask => {}
+            PendingKind::Ask { questions } => {
+                self.last_options = questions.into_iter().flat_map(|question| question.options).collect();
+            }
             PendingKind::Plan { plan } => {
                 if !is_error {
                     self.approve_plan(&plan);
                 }
             }
-            PendingKind::Agent { about } => {
-                if !is_error {
-                    self.agents.push((about, last_paragraph(&text)));
-                }
-            }
+            PendingKind::Agent { about } => match started_task(&text).filter(|_| !is_error) {
+                Some(id) => self.start_background(id, call, BackgroundWork::Agent { about }),
+                None if !is_error => self.agents.push((about, last_paragraph(&text))),
+                None => {}
+            },
             PendingKind::Other { what } => {
-                if is_error && !what.is_empty() {
+                if let Some(id) = started_task(&text).filter(|_| !is_error) {
+                    self.start_background(id, call, BackgroundWork::Other { about: what });
+                } else if is_error && !what.is_empty() {
                     self.record_failure(&what, None, &text, step);
                 }
             }
@@ -319,19 +390,16 @@ impl Digest {
         let at = self.file_number(&change.path);
         let file = &mut self.files[at];
         file.is_new |= change.is_write && file.reads == 0 && file.changes == 0;
+        let is_new = file.is_new;
         file.changes += 1;
         file.step = step;
         file.last_text = change.text;
+        file.symbols.retain(|known| !change.removed.contains(known));
         for symbol in change.symbols {
             file.symbols.retain(|known| *known != symbol);
             file.symbols.push(symbol);
         }
-        let why = change.why;
-        if !why.is_empty() && file.change_reasons.last() != Some(&why) {
-            file.change_reasons.retain(|known| *known != why);
-            file.change_reasons.push(why);
-        }
-        self.ledger.record_edit(&change.path);
+        self.ledger.record_edit(&change.path, is_new);
         self.refusals
             .lift(|call| matches!(call, RefusedCall::Edit { path } if *path == change.path));
         let turn = self.current_turn();
@@ -341,25 +409,44 @@ impl Digest {
     }
 
     fn record_read(&mut self, path: &str, step: usize) {
-        let why = self.why.clone();
         let at = self.file_number(path);
         let file = &mut self.files[at];
         file.reads += 1;
         if file.changes == 0 {
             file.step = step;
-            file.read_reason = why;
         }
     }
 
     /// Records the answer to a question; the last answer to the same question counts.
     pub(super) fn record_choice(&mut self, question: &str, answer: &str) {
         let question = whole_sentences(question, 200);
-        self.choices.retain(|choice| choice.question != question);
+        let is_offered = |option: &String| answer.contains(option.as_str());
+        let is_free = !self.last_options.is_empty() && !self.last_options.iter().any(is_offered);
+        self.choices
+            .retain(|choice| !is_same_question(&choice.question, &question));
         self.choices.push(UserChoice {
             question,
-            answer: whole_sentences(answer, 300),
+            answer: whole_sentences(answer, if is_free { 900 } else { 300 }),
+            is_free,
             step: self.steps,
         });
+    }
+
+    /// Returns the question with its options, or the plan, that waits for the user; `None` if nothing does.
+    pub fn waiting_call(&self) -> Option<String> {
+        let last = self.pending.values().max_by_key(|call| call.step)?;
+        let is_last = self.prompts.last().is_none_or(|prompt| prompt.step < last.step);
+        match &last.kind {
+            PendingKind::Ask { questions } if is_last && !questions.is_empty() => {
+                let lines = questions.iter().map(AskedQuestion::describe);
+                Some(lines.collect::<Vec<_>>().join("; "))
+            }
+            PendingKind::Plan { plan } if is_last => {
+                let title = inline_quote(&plan_title(plan), 160);
+                Some(format!("the plan {title}, which is not approved yet"))
+            }
+            _ => None,
+        }
     }
 
     /// Records an approved plan. Plans before it, approved or refused, no longer count.
@@ -370,10 +457,63 @@ impl Digest {
         self.choices.push(UserChoice {
             question: format!("Plan: {title}"),
             answer: "approved".to_owned(),
+            is_free: false,
             step: self.steps,
         });
         self.plan_title = title;
     }
+}
+
+impl AskedQuestion {
+    fn describe(&self) -> String {
+        let question = inline_quote(&self.text, 300);
+        let options = self.options.iter().map(|option| inline_quote(option, 80));
+        let options = options.collect::<Vec<_>>();
+        match options.is_empty() {
+            true => question,
+            false => format!("{question} (options: {})", options.join(", ")),
+        }
+    }
+}
+
+/// Returns the questions of a call of the question tool.
+fn asked_questions(input: &Value) -> Vec<AskedQuestion> {
+    let questions = input.get("questions").and_then(Value::as_array);
+    let options = |question: &Value| {
+        let options = question.get("options").and_then(Value::as_array);
+        let labels = options
+            .into_iter()
+            .flatten()
+            .map(|option| input_text(option, "label").to_owned());
+        labels.filter(|label| !label.is_empty()).collect()
+    };
+    let question = |question: &Value| AskedQuestion {
+        text: input_text(question, "question").to_owned(),
+        options: options(question),
+    };
+    let questions = questions.into_iter().flatten().map(question);
+    questions.filter(|question| !question.text.is_empty()).collect()
+}
+
+/// Returns whether two questions ask for the same thing, so that the later answer counts.
+fn is_same_question(known: &str, new: &str) -> bool {
+    if known == new {
+        return true;
+    }
+    let words = |text: &str| content_words(text).into_iter().collect::<HashSet<_>>();
+    let (known, new) = (words(known), words(new));
+    let shared = known.intersection(&new).count();
+    shared > 3 && shared * 2 > known.len().min(new.len())
+}
+
+/// Returns the lines of the new text that the old one does not have.
+fn added_lines(old: &str, new: &str) -> String {
+    if old.is_empty() {
+        return new.to_owned();
+    }
+    let known = old.lines().collect::<HashSet<_>>();
+    let added = new.lines().filter(|line| !known.contains(line));
+    added.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns whether the result of a call says that the user refused or stopped it.
@@ -384,9 +524,9 @@ fn is_refusal(text: &str) -> bool {
 }
 
 /// Returns whether a status other than 0 is an answer: nothing found, or a difference.
-fn is_answer_by_status(intent: Option<&CommandIntent>, text: &str) -> bool {
+fn is_answer_by_status(command: &str, text: &str) -> bool {
     let is_one = text.trim_start().starts_with("Exit code 1\n") || text.trim() == "Exit code 1";
-    is_one && intent.is_some_and(CommandIntent::answers_by_status)
+    is_one && answers_by_status(command) && !has_failure_marks(text)
 }
 
 /// Returns the heading of a plan, or its first line.
@@ -396,7 +536,7 @@ fn plan_title(plan: &str) -> String {
 }
 
 /// Returns the last paragraph of prose in the answer of a sub-agent: its result.
-fn last_paragraph(text: &str) -> String {
+pub(super) fn last_paragraph(text: &str) -> String {
     let text = text.split("\nagentId:").next().unwrap_or(text);
     let mut paragraphs = text.rsplit("\n\n").map(str::trim);
     let is_prose = |paragraph: &&str| {

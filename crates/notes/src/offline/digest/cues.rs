@@ -1,12 +1,28 @@
 //! Words by which a digest sees that people correct, object or set a rule, and that the model takes something back.
 
+use crate::offline::pasted::strip_output;
 use language::corrections;
 use memory::rules::ExtractionRules;
 
 /// Returns whether a message of the user corrects the model. A prompt that a program wrote does not.
 pub(super) fn is_correction(text: &str) -> bool {
     let rules = ExtractionRules::built_in();
-    !rules.is_machine_written(text) && corrections::is_correction(&rules.split_sentences(text))
+    !rules.is_machine_written(text) && !goes_along(text) && corrections::is_correction(&rules.split_sentences(text))
+}
+
+/// Returns whether a message agrees first, or only asks: then it is a correction if the model admits a mistake.
+fn goes_along(text: &str) -> bool {
+    const AGREEMENT: [&str; 8] = ["yes", "yeah", "yep", "ok", "okay", "sure", "great", "good"];
+    let start = text.trim_start().chars().take(80).collect::<String>().to_lowercase();
+    let first = start
+        .split(|sign: char| !sign.is_alphabetic())
+        .next()
+        .unwrap_or_default();
+    let agrees = AGREEMENT.contains(&first) || ["好的", "可以", "对，"].iter().any(|word| start.starts_with(word));
+    let asks = ["what if", "what about", "how about"]
+        .iter()
+        .any(|words| start.contains(words));
+    agrees || asks && text.trim_end().ends_with(['?', '？'])
 }
 
 /// Returns whether a text objects to something: after an interruption, anything else is the next task or its continuation.
@@ -38,42 +54,54 @@ pub(super) fn objects(text: &str) -> bool {
     text.len() < 600 && words.any(|word| OBJECTIONS.contains(&word))
 }
 
+/// Words that say always, never, or what to avoid.
+const GENERAL_CUES: [&str; 22] = [
+    "always",
+    "never",
+    "don't",
+    "do not",
+    "prefer",
+    "every time",
+    "each time",
+    "whenever you",
+    "from now on",
+    "in general",
+    "make sure",
+    "remember",
+    "avoid",
+    "only ever",
+    "must",
+    "stop ",
+    "以后",
+    "不要",
+    "总是",
+    "必须",
+    "永远",
+    "别",
+];
+
 /// Returns whether what the user wants holds beyond the task at hand: it says always, never, or what to avoid.
 pub(super) fn is_general(rule: &str) -> bool {
-    const CUES: [&str; 22] = [
-        "always",
-        "never",
-        "don't",
-        "do not",
-        "prefer",
-        "every time",
-        "each time",
-        "whenever you",
-        "from now on",
-        "in general",
-        "make sure",
-        "remember",
-        "avoid",
-        "only ever",
-        "must",
-        "stop ",
-        "以后",
-        "不要",
-        "总是",
-        "必须",
-        "永远",
-        "别",
-    ];
-    let low = rule.to_lowercase().replace('\u{2019}', "'");
     // What stands before the colon says when the rule applies.
-    let rule = low.split_once(": ").map_or(low.as_str(), |(_, rule)| rule);
-    CUES.iter().any(|cue| rule.contains(cue))
+    says_general(rule.split_once(": ").map_or(rule, |(_, rule)| rule))
+}
+
+/// Returns whether a text has one of the words of a general rule.
+pub(super) fn says_general(text: &str) -> bool {
+    let low = text.to_lowercase().replace('\u{2019}', "'");
+    GENERAL_CUES.iter().any(|cue| low.contains(cue))
 }
 
 /// Returns whether a sentence of the model takes back what it said before.
 pub(super) fn takes_back(sentence: &str) -> bool {
-    const CUES: [&str; 14] = [
+    const CUES: [&str; 20] = [
         "i was wrong",
+        "i was conflating",
+        "i conflated",
+        "was correct all along",
+        "turned out to be wrong",
+        "i shouldn't have",
+        "我搞错了",
         "i made a mistake",
         "my mistake",
         "my earlier",
@@ -90,4 +118,47 @@ pub(super) fn takes_back(sentence: &str) -> bool {
     ];
     let low = sentence.to_lowercase();
     CUES.iter().any(|cue| low.contains(cue))
+}
+
+/// Returns whether a sentence of the model, right after words of the user, grants that they are right.
+pub(super) fn admits_mistake(sentence: &str) -> bool {
+    const CUES: [&str; 14] = [
+        "you're right",
+        "you are right",
+        "you're absolutely right",
+        "you're correct",
+        "you are correct",
+        "good catch",
+        "good point",
+        "fair point",
+        "my apologies",
+        "i apologize",
+        "my mistake",
+        "你说得对",
+        "你说的对",
+        "抱歉",
+    ];
+    let low = sentence.to_lowercase().replace('\u{2019}', "'");
+    CUES.iter().any(|cue| low.contains(cue)) || takes_back(sentence)
+}
+
+/// Returns whether a message is a remark in the user's own words, and not a task or something pasted.
+pub(super) fn is_own_remark(text: &str) -> bool {
+    const TASKS: [&str; 12] = [
+        "add",
+        "change",
+        "commit",
+        "create",
+        "fix",
+        "implement",
+        "install",
+        "make",
+        "push",
+        "run",
+        "update",
+        "write",
+    ];
+    let first = text.split_whitespace().next().unwrap_or_default().to_lowercase();
+    let is_long = text.chars().count() > 800;
+    !is_long && !TASKS.contains(&first.as_str()) && strip_output(text).len() == text.len()
 }

@@ -10,6 +10,8 @@ use transcript::log::Time;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PromptChannel {
     Message,
+    /// Typed while the model was working.
+    Queued,
     /// A command of the client.
     Command,
     /// A shell command that the user ran.
@@ -27,10 +29,14 @@ pub struct UserPrompt {
     pub time: Option<Time>,
     /// Whether it corrects the model.
     pub is_correction: bool,
+    /// Whether the model said right after it that the user is right.
+    pub is_admitted: bool,
     /// The question that it answers: the last sentence of the model before it, if that is a question.
     pub answered_question: Option<String>,
     /// Index of the turn that it started, or that it was given in.
     pub turn: usize,
+    /// Whether the model has said something since.
+    pub is_heard: bool,
 }
 
 /// The work on one prompt.
@@ -65,9 +71,6 @@ pub struct TouchedFile {
     pub is_new: bool,
     /// Symbols that the changes touched, newest last, each once.
     pub symbols: Vec<String>,
-    /// Reasons for the changes, newest last: what the model said just before.
-    pub change_reasons: Vec<String>,
-    pub read_reason: String,
     /// The text of the last change.
     pub last_text: String,
     /// Step of the last change, or of the last read if it was never changed.
@@ -126,6 +129,8 @@ pub struct DigestFailure {
     pub fixed_at: Option<usize>,
     /// Files that were changed in between.
     pub changed: Vec<usize>,
+    /// A command that rewrites files and went through in between.
+    pub fixer: Option<usize>,
     /// What the model said about the cause in between.
     pub cause: String,
 }
@@ -174,6 +179,8 @@ pub struct ModelSentence {
     pub text: String,
     pub kind: SentenceKind,
     pub step: usize,
+    /// It points to something that was said elsewhere, so that it is not understood alone.
+    pub needs_context: bool,
 }
 
 /// A question to the user and the answer, or a plan and whether the user approved it.
@@ -181,5 +188,7 @@ pub struct ModelSentence {
 pub struct UserChoice {
     pub question: String,
     pub answer: String,
+    /// The user wrote it instead of taking one of the options.
+    pub is_free: bool,
     pub step: usize,
 }

@@ -4,8 +4,14 @@ use super::Digest;
 use super::facts::{DigestFailure, SentenceKind, TouchedFile};
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
-use crate::offline::shell::{counts_no_failure, has_failure_marks, key_error_lines, key_output_line};
-use crate::offline::state::intent::{CommandIntent, hides_status};
+use crate::offline::shell::{
+    counts_no_failure, ends_with_pass, has_failure_marks, is_fixer, key_error_lines, key_output_line,
+};
+use crate::offline::state::intent::{CommandIntent, repeats_program, runs_in_wrapper};
+use crate::offline::state::parts::hides_status;
+
+/// Changed files up to which all of them may have fixed a failure.
+const MOST_CAUSES: usize = 2;
 
 /// Starts of errors that only mean that an edit must be repeated in another form.
 const EDIT_SLIPS: [&str; 5] = [
@@ -21,7 +27,6 @@ impl Digest {
         let start = text.trim_start();
         let is_slip = EDIT_SLIPS.iter().any(|known| start.starts_with(known)) || text.contains("has not been read yet");
         if is_slip {
-            self.edit_slips += 1;
             return;
         }
         let what = format!("Editing {}", names::relative_path(path, &self.root));
@@ -30,7 +35,11 @@ impl Digest {
 
     /// Records a run. The status counts, unless the command hides it: then what it printed does.
     pub(super) fn record_run(&mut self, command: usize, raw: &str, text: &str, is_error: bool, step: usize) {
-        let failed = is_error || hides_status(raw) && has_failure_marks(text) && !counts_no_failure(text);
+        let may_hide = hides_status(raw) || runs_in_wrapper(raw);
+        let says_failure = || may_hide && has_failure_marks(text) && !counts_no_failure(text);
+        // Broken on purpose and put right in the same command: the last verdict counts.
+        let is_proof = || repeats_program(raw) && ends_with_pass(text);
+        let failed = is_error || says_failure() && !is_proof();
         let known = &mut self.commands[command];
         known.is_failing = failed;
         known.is_closed = false;
@@ -92,11 +101,26 @@ impl Digest {
         let changed = files.filter(|(_, file)| file.changes > 0 && file.step > from && file.step <= step);
         let mut changed = changed.map(|(number, file)| (file.step, number)).collect::<Vec<_>>();
         changed.sort_unstable();
+        let error = &self.failures[at].error;
+        // Of many files, only those that the error names had to do with it.
+        let is_named = |number: usize| error.contains(names::file_name(&self.files[number].path));
+        if changed.len() > MOST_CAUSES {
+            changed.retain(|(_, number)| is_named(*number));
+        }
+        let fixer = self.commands.iter().rposition(|command| {
+            (from..=step).contains(&command.step) && !command.is_failing && command.runs > 0 && is_fixer(&command.text)
+        });
         let mut sentences = self.sentences.iter().rev();
-        let cause = sentences.find(|said| said.step > from && said.kind == SentenceKind::Cause);
+        let cause = sentences.find(|said| {
+            let mut is_about = false;
+            names::for_each_identifier(error, |name| is_about |= said.text.contains(name));
+            said.step > from && said.kind == SentenceKind::Cause && (is_about || changed.len() == 1)
+        });
+        let cause = cause.map(|said| whole_sentences(&said.text, 240)).unwrap_or_default();
         let failure = &mut self.failures[at];
-        failure.cause = cause.map(|said| whole_sentences(&said.text, 240)).unwrap_or_default();
+        failure.cause = cause;
         failure.changed = changed.into_iter().map(|(_, number)| number).collect();
+        failure.fixer = fixer.filter(|_| failure.changed.is_empty());
         failure.fixed_at = Some(step);
     }
 
@@ -121,6 +145,7 @@ impl Digest {
             occurrences: 1,
             fixed_at: None,
             changed: Vec::new(),
+            fixer: None,
             cause: String::new(),
         });
         let at = self.failures.len() - 1;

@@ -3,7 +3,7 @@
 //! Two runs have the same intent if they run the same program on the same target in the same folder, whatever their
 //! options and environment. A run on a wider target covers a narrower one, never the other way round.
 
-use std::borrow::Cow;
+use super::parts::{drop_here_documents, join_lines, last_program, split_parts, split_words};
 use std::collections::BTreeSet;
 
 /// What a command is for.
@@ -204,21 +204,70 @@ impl CommandIntent {
         let is_wider = self.targets.is_empty() || !failed.targets.is_empty() && failed.targets.iter().all(is_covered);
         // What ran only some of the tests was compiled as a whole.
         let has_compiled = failed.only_compiles && failed.targets.iter().all(is_covered);
-        is_same_folder && self.program == failed.program && (is_wider || has_compiled)
+        is_same_folder && self.is_check_of(failed) && (is_wider || has_compiled)
     }
 
-    /// Returns whether status 1 of the command is an answer and not a failure.
-    pub fn answers_by_status(&self) -> bool {
-        let program = self.program.first().map_or("", String::as_str);
-        let verb = self.program.get(1).map_or("", String::as_str);
-        ANSWERING_PROGRAMS.contains(&program)
-            || program == "git" && matches!(verb, "grep" | "diff" | "check-ignore" | "rev-parse" | "show-ref")
+    /// Returns whether this is the same program, or the check whose fixing form failed (`lint` for `lint:fix`).
+    fn is_check_of(&self, failed: &CommandIntent) -> bool {
+        let bare = |word: &str| word.trim_end_matches(":fix").trim_end_matches(":write").to_owned();
+        self.program == failed.program
+            || self.program.len() == failed.program.len()
+                && std::iter::zip(&self.program, &failed.program).all(|(own, failed)| *own == bare(failed))
     }
 
     /// Returns the program and its verb.
     pub fn program(&self) -> &[String] {
         &self.program
     }
+}
+
+/// Returns whether status 1 of a command is an answer and not a failure: the last program says that it found nothing, or a
+/// difference.
+pub fn answers_by_status(command: &str) -> bool {
+    let command = join_lines(command);
+    let command = drop_here_documents(&command);
+    let words = split_words(last_program(&command));
+    let words = strip_wrappers(&words);
+    let program = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
+    let verb = words.get(1).map_or("", String::as_str);
+    ANSWERING_PROGRAMS.contains(&program)
+        || program == "git" && matches!(verb, "grep" | "diff" | "check-ignore" | "rev-parse" | "show-ref")
+}
+
+/// Returns whether a tool runs commands of a shell, of whatever kind.
+pub fn is_shell_tool(name: &str) -> bool {
+    const NAMES: [&str; 8] = [
+        "powershell",
+        "pwsh",
+        "cmd",
+        "zsh",
+        "sh",
+        "run_shell_command",
+        "run_terminal_cmd",
+        "execute_command",
+    ];
+    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Returns whether a part of a command runs a program through one that is not known: its status may not be that of the program.
+pub fn runs_in_wrapper(command: &str) -> bool {
+    let joined = join_lines(command);
+    let bare = drop_here_documents(&joined);
+    split_parts(&bare).into_iter().any(|part| {
+        let words = split_words(part);
+        let second = words.get(1).map_or("", String::as_str);
+        words.first().is_some_and(|first| is_unknown_wrapper(first, second))
+    })
+}
+
+/// Returns whether a command runs the same program more than once: once to see it fail, and again after what it put right.
+pub fn repeats_program(command: &str) -> bool {
+    let intents = CommandIntent::parse_all(command);
+    let is_specific = |intent: &CommandIntent| intent.program.len() > 1 || !intent.targets.is_empty();
+    intents.iter().enumerate().any(|(at, intent)| {
+        let mut later = intents[at + 1..].iter();
+        is_specific(intent) && later.any(|later| later.program == intent.program)
+    })
 }
 
 /// Returns whether a target is another one, everything, or a folder that holds it.
@@ -228,6 +277,7 @@ fn holds_target(own: &str, target: &str) -> bool {
     // The same file, once by its whole path.
     let is_end = |long: &str, short: &str| long.starts_with('/') && long.ends_with(&format!("/{short}"));
     own == bare
+        || holds_filter(own, bare)
         || is_end(own, bare)
         || is_end(bare, own)
         || bare.strip_prefix(own).is_some_and(|rest| {
@@ -236,18 +286,26 @@ fn holds_target(own: &str, target: &str) -> bool {
         })
 }
 
+/// Returns whether a filter of tests by name also selects those of another: it is a part of it.
+fn holds_filter(own: &str, target: &str) -> bool {
+    const OPTIONS: [&str; 6] = ["-run", "--run", "-k", "-t", "--grep", "-g"];
+    let (Some((option, own)), Some((other, target))) = (own.split_once(' '), target.split_once(' ')) else {
+        return false;
+    };
+    let is_plain = |text: &str| {
+        text.len() > 3
+            && text
+                .chars()
+                .all(|sign| sign.is_alphanumeric() || matches!(sign, '_' | '/' | '-' | ' '))
+    };
+    let own = own.trim_start_matches('^');
+    OPTIONS.contains(&option) && option == other && is_plain(own) && target.contains(own)
+}
+
 /// Returns whether two folders are the same as far as the commands say.
 fn is_same_path(one: &str, other: &str) -> bool {
     let (one, other) = (one.trim_end_matches('/'), other.trim_end_matches('/'));
     one == other || one.is_empty() && other.starts_with('/') || other.is_empty() && one.starts_with('/')
-}
-
-/// Joins the lines of a command that a backslash continues.
-pub fn join_lines(command: &str) -> Cow<'_, str> {
-    match command.contains("\\\n") {
-        true => Cow::Owned(command.replace("\\\n", " ")),
-        false => Cow::Borrowed(command),
-    }
 }
 
 fn join_folder(folder: &str, next: &str) -> String {
@@ -255,125 +313,6 @@ fn join_folder(folder: &str, next: &str) -> String {
         true => next.to_owned(),
         false => format!("{}/{next}", folder.trim_end_matches('/')),
     }
-}
-
-/// Splits a command at `&&`, `||`, `;` and line ends outside of quotes. Of a pipe, the first program counts: what follows
-/// filters its output. Here-documents must be dropped before: see [`drop_here_documents`].
-pub fn split_parts(command: &str) -> Vec<&str> {
-    let (mut parts, mut start, mut quote, mut is_piped) = (Vec::new(), 0, None, false);
-    let bytes = command.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        let byte = bytes[at];
-        match (quote, byte) {
-            (Some(open), _) if byte == open => quote = None,
-            (Some(_), _) => {}
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (None, b'\\') => at += 1,
-            (None, b'&' | b'|' | b';' | b'\n') => {
-                let is_double = bytes.get(at + 1) == Some(&byte) && matches!(byte, b'&' | b'|');
-                let is_redirect =
-                    byte == b'&' && !is_double && (at > 0 && bytes[at - 1] == b'>' || bytes.get(at + 1) == Some(&b'>'));
-                if !is_redirect {
-                    if !is_piped {
-                        parts.push(command[start..at].trim());
-                    }
-                    is_piped = byte == b'|' && !is_double;
-                    at += usize::from(is_double);
-                    start = at + 1;
-                }
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    if !is_piped && start <= command.len() {
-        parts.push(command.get(start..).unwrap_or_default().trim());
-    }
-    parts.retain(|part| !part.is_empty());
-    parts
-}
-
-/// Returns whether the status of a command is that of a filter or a later part, so that a success says nothing.
-pub fn hides_status(command: &str) -> bool {
-    let command = drop_here_documents(command);
-    [
-        "| tail", "|tail", "| head", "|head", "| grep", "|grep", "| tee", "| cat", "| sed", "|| true", "|| echo",
-        "; echo",
-    ]
-    .iter()
-    .any(|filter| command.contains(filter))
-}
-
-/// Drops the bodies of here-documents.
-pub fn drop_here_documents(command: &str) -> Cow<'_, str> {
-    if !command.contains("<<") {
-        return Cow::Borrowed(command);
-    }
-    let (mut kept, mut end) = (String::new(), None::<String>);
-    for line in command.lines() {
-        if let Some(mark) = &end {
-            if line.trim() == mark {
-                end = None;
-            }
-            continue;
-        }
-        let opened = line
-            .split_once("<<")
-            .map(|(before, after)| (before, after.trim_start_matches('-').trim_start()));
-        let Some((before, after)) = opened.filter(|(_, after)| !after.starts_with('<')) else {
-            kept.push_str(line);
-            kept.push('\n');
-            continue;
-        };
-        let bare = after.trim_start_matches(['\'', '"', '\\']);
-        let mark = bare.split(|sign: char| !(sign.is_alphanumeric() || sign == '_')).next();
-        end = mark.filter(|mark| !mark.is_empty()).map(str::to_owned);
-        let rest = mark.map_or("", |mark| bare[mark.len()..].trim_start_matches(['\'', '"']));
-        kept.push_str(before);
-        kept.push_str(rest);
-        kept.push('\n');
-    }
-    Cow::Owned(kept)
-}
-
-/// Splits a part of a command into words, without quotes, brackets of a subshell and redirections.
-pub fn split_words(part: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote, mut is_word) = (Vec::new(), String::new(), None, false);
-    for sign in part.trim_start_matches(['(', '{', ' ', '!']).chars() {
-        match (quote, sign) {
-            (Some(open), _) if sign == open => quote = None,
-            (Some(_), _) => word.push(sign),
-            (None, '"' | '\'') => (quote, is_word) = (Some(sign), true),
-            (None, _) if sign.is_whitespace() => {
-                if is_word || !word.is_empty() {
-                    words.push(std::mem::take(&mut word));
-                }
-                is_word = false;
-            }
-            (None, _) => word.push(sign),
-        }
-    }
-    if is_word || !word.is_empty() {
-        words.push(word);
-    }
-    drop_redirections(words)
-}
-
-fn drop_redirections(words: Vec<String>) -> Vec<String> {
-    let mut kept = Vec::new();
-    let mut is_file = false;
-    for word in words {
-        let bare = word.trim_start_matches(|sign: char| sign.is_ascii_digit() || sign == '&');
-        if std::mem::take(&mut is_file) {
-            continue;
-        }
-        match bare.strip_prefix(['>', '<']) {
-            Some(rest) => is_file = rest.trim_start_matches(['>', '&']).is_empty(),
-            None => kept.push(word),
-        }
-    }
-    kept
 }
 
 fn is_setting(word: &str) -> bool {
@@ -514,9 +453,10 @@ mod tests {
             ("git diff --exit-code", true),
             ("cargo test", false),
             ("git commit -m x", false),
+            ("git show 1a2b:a.rs | grep -n 'a | b'", true),
+            ("grep -c x a.rs && cargo test", false),
         ] {
-            let intent = CommandIntent::parse(command).expect("a command");
-            assert_eq!(intent.answers_by_status(), answers, "{command}");
+            assert_eq!(answers_by_status(command), answers, "{command}");
         }
         assert_eq!(CommandIntent::parse("cd /w && ls"), None);
         assert_eq!(
@@ -532,6 +472,12 @@ mod tests {
         let compiles = CommandIntent::parse("go test -tags x -c ./a").expect("a command");
         let one_test = CommandIntent::parse("go test -tags x -run TestOne ./a").expect("a command");
         assert!(one_test.covers(&compiles) && !compiles.covers(&one_test));
+        let all = CommandIntent::parse("go test -run TestCart ./a").expect("a command");
+        let one = CommandIntent::parse("go test -run TestCart_Discount ./a").expect("a command");
+        assert!(all.covers(&one) && !one.covers(&all));
+        let fixes = CommandIntent::parse("bun run lint:fix").expect("a command");
+        let checks = CommandIntent::parse("bun run lint").expect("a command");
+        assert!(checks.covers(&fixes) && !fixes.covers(&checks));
         let commit = "git commit -m \"$(cat <<'EOF'\nAdd it; don't\nEOF\n)\" && git push";
         assert_eq!(split_parts(&drop_here_documents(commit)).len(), 2);
     }

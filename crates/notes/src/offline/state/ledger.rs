@@ -2,50 +2,85 @@
 //!
 //! All of it from shell calls and what they printed. What a person does in another terminal is not seen.
 
-use super::intent::{drop_here_documents, join_lines, split_parts, split_words};
-use super::working_tree::WorkingTree;
+use super::commits::{GitReport, LedgerCommit, commit_subjects};
+use super::parts::{drop_here_documents, hides_status, join_lines, split_parts, split_words};
+use super::working_tree::{WorkingTree, diff_paths};
+use std::collections::HashSet;
 
-/// A commit that git reported.
+/// Changes that a command of git threw away.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LedgerCommit {
-    /// Abbreviated; empty if git printed none.
-    pub hash: String,
-    pub subject: String,
-    pub is_pushed: bool,
+pub struct GitDiscard {
+    /// The command, without its paths.
+    pub command: String,
+    /// Files that the session had changed, and whether it changed them again afterwards.
+    pub files: Vec<(String, bool)>,
 }
 
 /// The state of the repository as far as a session shows it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct RepositoryLedger {
     /// Empty if the session never says.
     pub branch: String,
     pub commits: Vec<LedgerCommit>,
     /// Address of the pull request that was opened last; empty without one.
     pub pull_request: String,
-    pub stashes: usize,
     pub worktrees: Vec<String>,
+    /// What was thrown away, oldest first.
+    pub discards: Vec<GitDiscard>,
+    /// Files that git called changed or untracked and that no edit of the session changed.
+    pub others: Vec<String>,
+    pub untracked: Vec<String>,
+    /// Whether git showed any state of the files in this session.
+    pub has_seen_git: bool,
+    /// The files in every stash.
+    stashes: Vec<Vec<String>>,
     /// Files changed since the last commit that covers them, oldest first.
     changed: Vec<String>,
+    /// Those of them that the session made.
+    new_files: HashSet<String>,
     /// Pathspecs added since the last commit; empty text for all.
     staged: Vec<String>,
 }
 
+/// What is known of one run of a command with git in it.
+struct GitRun<'r> {
+    output: &'r str,
+    has_failed: bool,
+    /// Whether the status of the command says nothing about git.
+    hides_status: bool,
+    report: GitReport,
+    /// Subjects of the commits, in their order.
+    subjects: std::vec::IntoIter<String>,
+    /// Number of `git commit` parts, and of those taken.
+    commits: usize,
+    taken: usize,
+}
+
 impl RepositoryLedger {
     /// Notes that a file was changed.
-    pub fn record_edit(&mut self, path: &str) {
+    pub fn record_edit(&mut self, path: &str, is_new: bool) {
         self.changed.retain(|known| known != path);
         self.changed.push(path.to_owned());
+        if is_new {
+            self.new_files.insert(path.to_owned());
+        }
+        let discarded = self.discards.iter_mut().flat_map(|discard| &mut discard.files);
+        for (_, is_back) in discarded.filter(|(known, _)| known == path) {
+            *is_back = true;
+        }
+    }
+
+    /// Returns the number of stashes.
+    pub fn stash_count(&self) -> usize {
+        self.stashes.len()
     }
 
     /// Returns the files below `root` that were changed since the last commit that covers them.
     pub fn uncommitted<'l>(&'l self, root: &'l str) -> impl Iterator<Item = &'l str> {
-        let is_here = move |path: &&String| {
-            let is_below = path
-                .strip_prefix(root)
-                .is_some_and(|rest| root.is_empty() || rest.starts_with(['/', '\\']));
-            (is_below || !path.starts_with('/') && !path.contains(":\\")) && !path.contains("/.claude/plans/")
-        };
-        self.changed.iter().filter(is_here).map(String::as_str)
+        self.changed
+            .iter()
+            .filter(|path| is_project_file(path, root))
+            .map(String::as_str)
     }
 
     /// Returns whether git was used to commit or push.
@@ -61,24 +96,52 @@ impl RepositoryLedger {
         if !command.contains("git ") && !command.contains("gh ") {
             return;
         }
-        let reported = reported_commits(output);
-        let mut is_reported = !reported.is_empty();
-        let subject = here_subject(command);
+        let joined = join_lines(command);
+        let bare = drop_here_documents(&joined);
+        let parts = split_parts(&bare);
+        let words = parts.iter().map(|part| split_words(part)).collect::<Vec<_>>();
+        let words = words
+            .iter()
+            .map(|words| words.iter().map(String::as_str).collect::<Vec<_>>())
+            .collect::<Vec<_>>();
+        let parts = words.iter().map(|words| without_wrapper(words)).collect::<Vec<_>>();
+        let mut run = GitRun {
+            output,
+            has_failed,
+            hides_status: hides_status(command) || words.iter().any(|words| without_wrapper(words).len() < words.len()),
+            report: GitReport::read(command, output),
+            subjects: commit_subjects(command).into_iter(),
+            commits: parts.iter().filter(|part| is_commit(part)).count(),
+            taken: 0,
+        };
         let mut folder = String::new();
-        for part in split_parts(&drop_here_documents(&join_lines(command))) {
-            let words = split_words(part);
-            let words = words.iter().map(String::as_str).collect::<Vec<_>>();
-            match without_wrapper(&words) {
+        for (at, part) in parts.iter().enumerate() {
+            let is_last = at + 1 == parts.len();
+            match *part {
                 ["cd", path] => (*path).clone_into(&mut folder),
-                ["git", "status", options @ ..] if !has_failed => self.read_status(options, output, &folder),
-                ["git", "add" | "stage", paths @ ..] if !has_failed || !reported.is_empty() => self.stage(paths),
-                ["git", arguments @ ..] if !has_failed || !reported.is_empty() => {
-                    self.record_git(arguments, &reported, &mut is_reported, output, has_failed);
-                    self.name_last_commit(&subject);
+                ["git", "status", options @ ..] if !has_failed => {
+                    self.read_status(options, output, &folder, parts.len() == 1, is_last);
                 }
+                ["git", "diff", options @ ..] if !has_failed && parts.len() == 1 => self.read_diff(options, output),
+                ["git", "branch", "--show-current"] | ["git", "rev-parse", "--abbrev-ref", "HEAD"]
+                    if !has_failed && parts.len() == 1 =>
+                {
+                    self.name_branch(output.trim());
+                }
+                ["git", "add" | "stage", paths @ ..] if !has_failed || !run.report.commits.is_empty() => {
+                    self.stage(paths);
+                }
+                ["git", arguments @ ..] => self.record_git(arguments, &mut run),
                 ["gh", "pr", "create", ..] if !has_failed => self.record_pull_request(output),
                 _ => {}
             }
+        }
+    }
+
+    fn name_branch(&mut self, name: &str) {
+        let is_name = !name.is_empty() && name != "HEAD" && !name.contains(char::is_whitespace);
+        if is_name && name.len() < 200 {
+            name.clone_into(&mut self.branch);
         }
     }
 
@@ -98,28 +161,50 @@ impl RepositoryLedger {
     }
 
     /// Takes what `git status` printed: files that it does not list are as they were committed.
-    fn read_status(&mut self, options: &[&str], output: &str, folder: &str) {
+    fn read_status(&mut self, options: &[&str], output: &str, folder: &str, is_alone: bool, is_last: bool) {
         let specs = options
             .iter()
             .filter(|option| !option.starts_with('-'))
             .collect::<Vec<_>>();
         let options = options.iter().filter(|option| option.starts_with('-')).copied();
-        let Some(tree) = WorkingTree::parse(&options.collect::<Vec<_>>(), output) else {
+        let options = options.collect::<Vec<_>>();
+        let Some(tree) = WorkingTree::find(&options, output, is_alone, is_last) else {
             return;
         };
-        if !tree.branch.is_empty() {
-            self.branch.clone_from(&tree.branch);
+        self.has_seen_git = true;
+        self.name_branch(&tree.branch);
+        if let Some(ahead) = tree.ahead {
+            let own = self.commits.iter_mut().rev();
+            let own = own.filter(|commit| commit.branch == tree.branch);
+            own.enumerate().for_each(|(at, commit)| commit.is_pushed = at >= ahead);
         }
         // The status of another folder says nothing about files elsewhere.
+        let is_elsewhere = folder.starts_with('/') || folder.contains(':');
         let folder = folder.replace('\\', "/").to_lowercase();
-        let is_here = |path: &str| {
-            !folder.starts_with('/') && !folder.contains(':')
-                || path.replace('\\', "/").to_lowercase().starts_with(folder.as_str())
-        };
+        let is_here = |path: &str| !is_elsewhere || path.replace('\\', "/").to_lowercase().starts_with(folder.as_str());
         let is_listed = |path: &String| tree.paths.iter().any(|listed| covers_path(listed, path));
         let is_asked = |path: &String| specs.is_empty() || specs.iter().any(|spec| covers_path(spec, path));
         self.changed
             .retain(|path| !is_here(path) || !is_asked(path) || is_listed(path));
+        if specs.is_empty() && !is_elsewhere {
+            let is_known = |listed: &String| self.changed.iter().any(|path| covers_path(listed, path));
+            let unknown = tree.paths.iter().filter(|listed| !is_known(listed)).cloned();
+            let (untracked, others) = unknown.partition(|listed| tree.untracked.contains(listed));
+            (self.untracked, self.others) = (untracked, others);
+        }
+    }
+
+    /// Takes what `git diff` printed of the whole tree: other files that git knows are as they were committed or staged.
+    fn read_diff(&mut self, options: &[&str], output: &str) {
+        let Some(paths) = diff_paths(options, output) else {
+            return;
+        };
+        self.has_seen_git = true;
+        let is_staged = |path: &String| self.staged.iter().any(|spec| covers_path(spec, path));
+        let is_listed = |path: &String| paths.iter().any(|listed| covers_path(listed, path));
+        let new_files = &self.new_files;
+        self.changed
+            .retain(|path| new_files.contains(path) || is_listed(path) || is_staged(path));
     }
 
     fn stage(&mut self, paths: &[&str]) {
@@ -132,55 +217,40 @@ impl RepositoryLedger {
         }
     }
 
-    fn record_git(
-        &mut self,
-        arguments: &[&str],
-        reported: &[(String, LedgerCommit)],
-        is_reported: &mut bool,
-        output: &str,
-        has_failed: bool,
-    ) {
-        let arguments = match arguments {
-            ["-C" | "-c", _, rest @ ..] => rest,
-            all => all,
-        };
-        match arguments {
-            ["commit", options @ ..] => {
-                let is_empty = ["nothing to commit", "no changes added", "nothing added to commit"]
-                    .iter()
-                    .any(|notice| output.contains(notice));
-                self.record_commit(options, reported, is_reported, has_failed || is_empty);
-            }
+    fn record_git(&mut self, arguments: &[&str], run: &mut GitRun<'_>) {
+        let (output, has_failed) = (run.output, run.has_failed);
+        match skip_git_options(arguments) {
+            ["commit", options @ ..] => self.record_commit(options, run),
             // What was staged to resolve a conflict is committed.
-            ["rebase" | "cherry-pick" | "merge" | "revert" | "am", "--continue", ..] if *is_reported => {
+            ["rebase" | "cherry-pick" | "merge" | "revert" | "am", "--continue", ..]
+                if !run.report.commits.is_empty() =>
+            {
                 let staged = std::mem::take(&mut self.staged);
-                self.changed
-                    .retain(|path| !staged.iter().any(|spec| covers_path(spec, path)));
+                self.forget_changes(|path| staged.iter().any(|spec| covers_path(spec, path)));
                 if output.contains("Successfully rebased") {
                     self.forget_hashes();
                 }
             }
+            ["stash", arguments @ ..] => self.record_stash(arguments, output, has_failed),
             _ if has_failed => {}
             ["push", options @ ..] if !options.contains(&"--dry-run") => {
                 let is_rejected = output.contains("[rejected]") || output.contains("error: failed to push");
-                if !is_rejected {
+                let is_shown = output.contains("->") || output.contains("up-to-date") || !run.hides_status;
+                if is_shown && !is_rejected {
                     self.commits.iter_mut().for_each(|commit| commit.is_pushed = true);
                 }
             }
-            ["checkout", "-b" | "-B", name, ..] | ["switch", "-c" | "-C", name, ..] => {
-                (*name).clone_into(&mut self.branch)
-            }
-            ["checkout" | "restore", "--", paths @ ..] | ["restore", paths @ ..] => self.drop_changes(paths),
-            ["checkout" | "switch", name] if output.contains("Switched to") => (*name).clone_into(&mut self.branch),
+            ["checkout", "-b" | "-B", name, ..] | ["switch", "-c" | "-C", name, ..] => self.name_branch(name),
+            ["checkout", "--", paths @ ..] => self.drop_changes("git checkout --", paths),
+            ["restore", paths @ ..] => self.drop_changes("git restore", paths),
+            ["checkout" | "switch", name] if output.contains("Switched to") => self.name_branch(name),
             // A rebase writes commits anew: their hashes are no longer known, and fixups are gone into others.
             ["rebase", ..] if output.contains("Successfully rebased") => self.forget_hashes(),
             ["reset", "--hard", ..] => {
-                self.changed.clear();
+                let lost = std::mem::take(&mut self.changed);
+                self.record_discard("git reset --hard", lost);
                 self.staged.clear();
-            }
-            ["stash", "pop" | "apply" | "drop", ..] => self.stashes = self.stashes.saturating_sub(1),
-            ["stash"] | ["stash", "push" | "save" | "-u", ..] if !output.contains("No local changes") => {
-                self.stashes += 1;
+                self.others.clear();
             }
             ["worktree", "add", paths @ ..] => {
                 let mut options = paths.iter();
@@ -200,43 +270,104 @@ impl RepositoryLedger {
         }
     }
 
+    /// Takes a command about stashes. What git reports counts, also if another part of the command failed.
+    fn record_stash(&mut self, arguments: &[&str], output: &str, has_failed: bool) {
+        match arguments {
+            [] | ["push" | "save" | "-u", ..] => {
+                let is_saved = output.contains("Saved working directory");
+                if is_saved || !has_failed && !output.contains("No local changes") {
+                    let files = std::mem::take(&mut self.changed);
+                    self.stashes.push(files);
+                }
+            }
+            ["pop" | "apply", ..] => {
+                let is_refused = ["would be overwritten", "CONFLICT", "could not restore", "error:"]
+                    .iter()
+                    .any(|notice| output.contains(notice));
+                if is_refused || has_failed && !output.contains("Dropped refs/stash") {
+                    return;
+                }
+                let files = match arguments[0] {
+                    "pop" => self.stashes.pop(),
+                    _ => self.stashes.last().cloned(),
+                };
+                for file in files.unwrap_or_default() {
+                    if !self.changed.contains(&file) {
+                        self.changed.push(file);
+                    }
+                }
+            }
+            ["drop" | "clear", ..] if !has_failed => {
+                let files = self.stashes.pop().unwrap_or_default();
+                let is_back = |file: &String| self.changed.contains(file);
+                let lost = files.into_iter().filter(|file| !is_back(file)).collect();
+                self.record_discard("git stash drop", lost);
+            }
+            _ => {}
+        }
+    }
+
+    fn record_discard(&mut self, command: &str, files: Vec<String>) {
+        if !files.is_empty() {
+            self.discards.push(GitDiscard {
+                command: command.to_owned(),
+                files: files.into_iter().map(|file| (file, false)).collect(),
+            });
+        }
+    }
+
     fn forget_hashes(&mut self) {
         self.commits.retain(|commit| !commit.subject.starts_with("fixup! "));
         self.commits.iter_mut().for_each(|commit| commit.hash.clear());
     }
 
-    fn record_commit(
-        &mut self,
-        options: &[&str],
-        reported: &[(String, LedgerCommit)],
-        is_reported: &mut bool,
-        has_failed: bool,
-    ) {
-        if std::mem::take(is_reported) {
-            for (branch, commit) in reported {
-                // Committed without a branch: a detached head.
-                if !branch.starts_with("detached") {
-                    self.branch.clone_from(branch);
-                }
-                if options.contains(&"--amend") {
-                    self.commits.pop();
-                }
-                self.commits.push(commit.clone());
-            }
-        } else if has_failed || !reported.is_empty() || options.contains(&"--dry-run") {
+    /// Forgets changes that a commit covers.
+    fn forget_changes(&mut self, is_covered: impl Fn(&String) -> bool) {
+        for paths in [&mut self.changed, &mut self.others, &mut self.untracked] {
+            paths.retain(|path| !is_covered(path));
+        }
+    }
+
+    fn record_commit(&mut self, options: &[&str], run: &mut GitRun<'_>) {
+        if options.contains(&"--dry-run") {
             return;
-        } else {
-            // Quiet, or the report is in the part of a long output that was not read.
-            if options.contains(&"--amend") {
-                self.commits.pop();
+        }
+        let is_amend = options.contains(&"--amend");
+        let subject = run.subjects.next().unwrap_or_default();
+        let reported = run.report.take(run.taken, run.commits);
+        run.taken += 1;
+        let mut commits = reported;
+        if commits.is_empty() {
+            if run.has_failed || run.report.is_refused || !run.report.commits.is_empty() {
+                return;
             }
-            let at = options.iter().position(|option| matches!(*option, "-m" | "--message"));
-            let subject = at.and_then(|at| options.get(at + 1)).copied().unwrap_or_default();
-            self.commits.push(LedgerCommit {
-                hash: String::new(),
-                subject: subject.lines().next().unwrap_or_default().to_owned(),
+            let is_quiet = options
+                .iter()
+                .any(|option| matches!(*option, "-q" | "--quiet" | "-qm" | "-qam"));
+            let is_proven = !run.hides_status || is_quiet || run.report.counts_files || run.report.ends_well;
+            let logged = run.report.find_logged(&subject);
+            commits.push(LedgerCommit {
+                is_proven: is_proven || logged.is_some(),
+                hash: logged.unwrap_or_default(),
+                subject,
+                branch: self.branch.clone(),
                 is_pushed: false,
             });
+        }
+        self.has_seen_git = true;
+        let is_proven = commits.iter().all(|commit| commit.is_proven);
+        for commit in commits {
+            // Committed without a branch: a detached head.
+            if !commit.branch.starts_with("detached") {
+                self.name_branch(&commit.branch);
+            }
+            if is_amend && is_proven {
+                self.commits.pop();
+            }
+            self.commits.push(commit);
+        }
+        if !is_proven {
+            return;
         }
         let is_all = options
             .iter()
@@ -244,28 +375,19 @@ impl RepositoryLedger {
         let staged = std::mem::take(&mut self.staged);
         // Nothing was seen to be added: it was staged before, or by a script.
         let is_unknown = staged.is_empty() && !is_all;
-        let is_covered = |path: &String| is_all || is_unknown || staged.iter().any(|spec| covers_path(spec, path));
-        self.changed.retain(|path| !is_covered(path));
+        self.forget_changes(|path| is_all || is_unknown || staged.iter().any(|spec| covers_path(spec, path)));
     }
 
-    /// Gives a commit without a reported subject the first line of the here-document that its message came from.
-    fn name_last_commit(&mut self, subject: &str) {
-        if let Some(last) = self.commits.last_mut()
-            && (last.subject.is_empty() || last.subject.starts_with("$("))
-        {
-            subject.clone_into(&mut last.subject);
+    fn drop_changes(&mut self, command: &str, paths: &[&str]) {
+        if paths.contains(&"--staged") {
+            return;
         }
-    }
-
-    fn drop_changes(&mut self, paths: &[&str]) {
-        let is_staged_only = paths.contains(&"--staged");
-        let covers = |path: &String| {
-            paths
-                .iter()
-                .any(|spec| !spec.starts_with('-') && covers_path(spec, path))
-        };
-        if !is_staged_only {
-            self.changed.retain(|path| !covers(path));
+        let mut specs = paths.iter().filter(|spec| !spec.starts_with('-'));
+        let covers = |path: &String| specs.clone().any(|spec| covers_path(spec, path));
+        let (lost, kept) = std::mem::take(&mut self.changed).into_iter().partition(covers);
+        self.changed = kept;
+        if specs.next().is_some() {
+            self.record_discard(command, lost);
         }
     }
 
@@ -278,6 +400,14 @@ impl RepositoryLedger {
     }
 }
 
+/// Returns whether a file lies below the working directory and is not a plan of the client.
+pub fn is_project_file(path: &str, root: &str) -> bool {
+    let is_below = path
+        .strip_prefix(root)
+        .is_some_and(|rest| root.is_empty() || rest.starts_with(['/', '\\']));
+    (is_below || !path.starts_with('/') && !path.contains(":\\")) && !path.contains("/.claude/plans/")
+}
+
 /// Returns the words from `git` or `gh` on, if one other program runs it (`sudo git`, `rtk git`).
 fn without_wrapper<'w>(words: &'w [&'w str]) -> &'w [&'w str] {
     match words {
@@ -287,11 +417,16 @@ fn without_wrapper<'w>(words: &'w [&'w str]) -> &'w [&'w str] {
     }
 }
 
-/// Returns the first line of the here-document in a command; empty without one.
-fn here_subject(command: &str) -> String {
-    let after = command.split_once("<<").and_then(|(_, after)| after.split_once('\n'));
-    let line = after.and_then(|(_, body)| body.lines().find(|line| !line.trim().is_empty()));
-    line.unwrap_or_default().trim().to_owned()
+fn is_commit(part: &[&str]) -> bool {
+    matches!(part, ["git", arguments @ ..] if skip_git_options(arguments).first() == Some(&"commit"))
+}
+
+/// Returns the words from the verb of git on.
+fn skip_git_options<'w>(arguments: &'w [&'w str]) -> &'w [&'w str] {
+    match arguments {
+        ["-C" | "-c", _, rest @ ..] => rest,
+        all => all,
+    }
 }
 
 /// Returns whether a pathspec covers a file. Both may be relative to other folders, so they are compared from the end.
@@ -311,23 +446,6 @@ fn covers_path(spec: &str, path: &str) -> bool {
         || path.starts_with(&format!("{spec}/"))
 }
 
-/// Returns the commits that git reports as `[branch 1a2b3c4] subject`, with the branch.
-fn reported_commits(output: &str) -> Vec<(String, LedgerCommit)> {
-    let report = |line: &str| {
-        let (head, subject) = line.trim_start().strip_prefix('[')?.split_once("] ")?;
-        let (branch, hash) = head.rsplit_once(' ')?;
-        let is_hash = hash.len() >= 7 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let commit = LedgerCommit {
-            hash: hash.to_owned(),
-            subject: subject.trim().to_owned(),
-            is_pushed: false,
-        };
-        let branch = branch.trim_end_matches(" (root-commit)");
-        is_hash.then(|| (branch.to_owned(), commit))
-    };
-    output.lines().filter_map(report).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,7 +453,7 @@ mod tests {
     fn ledger() -> RepositoryLedger {
         let mut ledger = RepositoryLedger::default();
         for path in ["/w/src/a.rs", "/w/src/b.rs", "/w/README.md", "/tmp/x"] {
-            ledger.record_edit(path);
+            ledger.record_edit(path, false);
         }
         ledger
     }
@@ -365,7 +483,7 @@ mod tests {
         check(&ledger, &["/w/src/b.rs", "/w/README.md"]);
         ledger.record_run("git commit -q -m 'Describe it'", "", false);
         check(&ledger, &[]);
-        ledger.record_edit("/w/src/a.rs");
+        ledger.record_edit("/w/src/a.rs", false);
         check(&ledger, &["/w/src/a.rs"]);
         ledger.record_run("git checkout -- src/a.rs", "", false);
         check(&ledger, &[]);
@@ -380,7 +498,7 @@ mod tests {
             false,
         );
         assert!(ledger.commits.len() == 2 && ledger.commits.iter().all(|commit| commit.hash.is_empty()));
-        ledger.record_edit("/w/src/b.rs");
+        ledger.record_edit("/w/src/b.rs", false);
         ledger.record_run("echo git commit -am x", "git commit -am x", false);
         check(&ledger, &["/w/src/b.rs"]);
         ledger.record_run("rtk git commit -am x", "[main 5d6e7f8] x", false);
@@ -401,7 +519,7 @@ mod tests {
         ledger.record_run("cd /w && git status", clean, false);
         check(&ledger, &[]);
         assert_eq!(ledger.branch, "fix/x");
-        ledger.record_edit("/w/src/a.rs");
+        ledger.record_edit("/w/src/a.rs", false);
         let output = "[detached HEAD 834629664] Add it\nSuccessfully rebased and updated refs/heads/x.";
         ledger.record_run("git add src/a.rs && git rebase --continue", output, false);
         check(&ledger, &[]);

@@ -1,11 +1,14 @@
 //! How things ended: the final state of every command, edit, question, plan and commit of a session.
 //!
-//! [`intent`] says what a command is for, so that a later success of the same intent closes a failure. [`ledger`] keeps what
-//! git did. [`refusals`] keeps what the user forbade. The digest feeds them; what is rendered is only how things stand at
-//! the end.
+//! [`parts`] takes commands apart, and [`intent`] says what each is for, so that a later success of the same intent closes a
+//! failure. [`ledger`] keeps what git did. [`background`] closes what went on in the background. [`refusals`] keeps what the
+//! user forbade. The digest feeds them; what is rendered is only how things stand at the end.
 
+pub mod background;
+pub mod commits;
 pub mod intent;
 pub mod ledger;
+pub mod parts;
 pub mod refusals;
 pub mod working_tree;
 

@@ -1,6 +1,7 @@
 //! What the user forbade: calls and plans they refused and never allowed later.
 
-use super::intent::{CommandIntent, split_words};
+use super::intent::CommandIntent;
+use super::parts::split_words;
 
 /// What was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub struct Refusal {
 }
 
 /// The refusals of a session, in order.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct RefusalList {
     refusals: Vec<Refusal>,
 }

@@ -1,0 +1,178 @@
+//! Tests of the digest.
+
+use super::*;
+use serde_json::{Value, json};
+
+fn user(text: &str) -> Message {
+    Message::with_parts(MessageRole::User, vec![MessagePart::Text(text.into())])
+}
+
+fn says(text: &str) -> Message {
+    Message::with_parts(MessageRole::Assistant, vec![MessagePart::Text(text.into())])
+}
+
+fn calls(digest: &mut Digest, tool: &str, input: Value, result: &str, is_error: bool) {
+    let id = digest.steps.to_string();
+    let call = MessagePart::Call {
+        id: id.clone(),
+        name: tool.into(),
+        input,
+    };
+    digest.push(&Message::with_parts(MessageRole::Assistant, vec![call]));
+    let said = result.split_once("the user said:\n").map(|(_, said)| said.to_owned());
+    let answer = result.strip_prefix("User has answered your questions: \"Which one?\"=\"");
+    let reply = |channel, text: String| {
+        MessagePart::Reply(UserReply {
+            channel,
+            call: id.clone(),
+            question: "Which one?".into(),
+            text,
+        })
+    };
+    let replies = [
+        said.map(|said| reply(WordsChannel::Refusal, said)),
+        answer.map(|answer| {
+            reply(
+                WordsChannel::Answer,
+                answer.split('"').next().unwrap_or_default().to_owned(),
+            )
+        }),
+    ];
+    let result = MessagePart::Result {
+        call: id.clone(),
+        text: result.into(),
+        is_error,
+    };
+    let parts = std::iter::once(result).chain(replies.into_iter().flatten());
+    digest.push(&Message::with_parts(MessageRole::User, parts.collect()));
+}
+
+#[test]
+fn a_failure_is_fixed_when_the_same_command_succeeds() {
+    let mut digest = Digest::new("/w");
+    digest.push(&user("make the tests pass"));
+    let test = || json!({"command": "cargo test | tail -3"});
+    calls(&mut digest, "Bash", test(), "running\nerror[E0061]: wrong\nmore", false);
+    digest.push(&says("This fails because `parse_all` takes two arguments now."));
+    let edit = json!({"file_path": "/w/a.rs", "old_string": "parse_all(x)", "new_string": "parse_all(x, y)"});
+    calls(&mut digest, "Edit", edit, "ok", false);
+    calls(
+        &mut digest,
+        "Bash",
+        test(),
+        "test result: ok. 3 passed; 0 failed",
+        false,
+    );
+    assert_eq!((digest.commands.len(), digest.failures.len()), (1, 1));
+    let failure = &digest.failures[0];
+    assert!(failure.fixed_at.is_some() && failure.error.contains("E0061"));
+    assert_eq!(failure.changed, [0]);
+    assert!(failure.cause.contains("parse_all"));
+    assert!(digest.commands[0].outcome.contains("3 passed"));
+}
+
+#[test]
+fn refusals_answers_and_tasks_are_recorded() {
+    let mut digest = Digest::new("");
+    digest.push(&user("do it"));
+    digest.push(&says("Should I use two columns?"));
+    digest.push(&user("yes"));
+    let refused = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\nleave main.rs alone";
+    calls(&mut digest, "Edit", json!({"file_path": "main.rs"}), refused, true);
+    calls(
+        &mut digest,
+        "TaskCreate",
+        json!({"subject": "Write it"}),
+        "Task #1 created successfully: Write it",
+        false,
+    );
+    calls(
+        &mut digest,
+        "TaskCreate",
+        json!({"subject": "Check it"}),
+        "Task #2 created successfully: Check it",
+        false,
+    );
+    calls(
+        &mut digest,
+        "TaskUpdate",
+        json!({"taskId": "1", "status": "completed"}),
+        "Updated task #1 status",
+        false,
+    );
+    let answer = r#"User has answered your questions: "Which one?"="The second". You can now continue."#;
+    calls(&mut digest, "AskUserQuestion", json!({"questions": []}), answer, false);
+    assert_eq!(
+        digest.prompts[1].answered_question.as_deref(),
+        Some("Should I use two columns?")
+    );
+    assert_eq!(
+        (digest.prompts[2].text.as_str(), digest.prompts[2].channel),
+        ("leave main.rs alone", PromptChannel::Refusal)
+    );
+    let open = digest.tasks.iter().filter(|task| task.state == TaskState::Open);
+    assert_eq!(open.map(|task| task.text.as_str()).collect::<Vec<_>>(), ["Check it"]);
+    assert_eq!(digest.choices[0].answer, "The second");
+}
+
+#[test]
+fn what_was_typed_while_the_model_worked_belongs_to_that_work() {
+    let mut digest = Digest::new("/w");
+    digest.push(&user("fix the parser"));
+    calls(&mut digest, "Bash", json!({"command": "cargo test"}), "ok", false);
+    let mut queued = user("how does it read dates?");
+    queued.channel = WordsChannel::Queued;
+    digest.push(&queued);
+    calls(&mut digest, "Bash", json!({"command": "cargo test"}), "ok", false);
+    digest.push(&says("The parser is fixed."));
+    assert_eq!((digest.prompts.len(), digest.turns.len()), (2, 1));
+    assert_eq!(digest.prompts[1].turn, 0);
+    assert!(digest.turns[0].is_answered && !digest.turns[0].is_retracted);
+}
+
+#[test]
+fn a_remark_is_a_correction_if_the_model_grants_it() {
+    let mut digest = Digest::new("/w");
+    digest.push(&user("look at the login"));
+    digest.push(&says(
+        "The login fails because `CLIENT_ID` is not set in any of the files.",
+    ));
+    digest.push(&user("it is in the .env of the app"));
+    digest.push(&says("You're right, it is set. The key is in the wrong form."));
+    digest.push(&user("ok, but what if there is none?"));
+    digest.push(&says("Then it stops with an error."));
+    let corrections = digest.prompts.iter().map(|prompt| prompt.is_correction);
+    assert_eq!(corrections.collect::<Vec<_>>(), [false, true, false]);
+    assert!(digest.turns[0].is_retracted);
+    assert!(digest.sentences.iter().all(|said| !said.text.contains("CLIENT_ID")));
+}
+
+#[test]
+fn a_rule_counts_wherever_a_colon_stands() {
+    let mut digest = Digest::new("/w");
+    digest.push(&user(
+        "Don't mock the database in tests. And one more thing: look at the parser.",
+    ));
+    assert_eq!(digest.rules.len(), 1);
+}
+
+#[test]
+fn a_moved_file_keeps_its_history() {
+    let mut digest = Digest::new("/w");
+    calls(
+        &mut digest,
+        "Write",
+        json!({"file_path": "/w/old.rs", "content": "fn thing() {}"}),
+        "ok",
+        false,
+    );
+    calls(
+        &mut digest,
+        "Bash",
+        json!({"command": "git mv old.rs new.rs"}),
+        "",
+        false,
+    );
+    assert_eq!(digest.files[0].path, "/w/new.rs");
+    assert!(digest.files[0].is_new);
+}
