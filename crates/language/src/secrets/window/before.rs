@@ -35,10 +35,9 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
         {
             continue;
         }
-        if at
-            .checked_sub(1)
-            .is_some_and(|before| is_called(&pieces[before], piece))
-        {
+        let behind = &text[piece.end..between.first().map_or(name.start, |next| next.start)];
+        let before = at.checked_sub(1).map(|before| &pieces[before]);
+        if behind.trim().is_empty() && before.is_some_and(|before| is_called(text, before, piece)) {
             continue;
         }
         let looks = shape(piece.text);
@@ -114,7 +113,7 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
 }
 
 /// Returns whether the word before a piece says what it is: "the figma file X has the login frames".
-fn is_called(before: &Piece, piece: &Piece) -> bool {
+fn is_called(text: &str, before: &Piece, piece: &Piece) -> bool {
     /// Words after which a value may come.
     const LEADS: &[&str] = &[
         "with", "to", "is", "was", "that", "and", "or", "so", "but", "then", "as", "by", "for", "not", "no", "yes",
@@ -124,7 +123,8 @@ fn is_called(before: &Piece, piece: &Piece) -> bool {
     let low = before.text.to_ascii_lowercase();
     let role = WordRole::of(&low);
     let is_lead = LEADS.contains(&low.as_str()) || role.is_giving || role.is_setter || names::contains_keyword(&low);
-    piece.gap == Gap::default() && !piece.is_quoted && prose::is_prose(&low) && !is_lead
+    let is_apart = text[..piece.start].ends_with(['"', '\'', '`']);
+    piece.gap == Gap::default() && !is_apart && !piece.is_quoted && prose::is_prose(&low) && !is_lead
 }
 
 /// Returns whether a value is handed over in front of a name: "with X if it wants a password", "用「X」这个密码".
