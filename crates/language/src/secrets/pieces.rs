@@ -120,6 +120,10 @@ impl<'t> PieceReader<'t> {
                     gap.is_link = true;
                     length = 3;
                 }
+                '<' if rest.starts_with("<-") || rest.starts_with("<=") => {
+                    gap.is_dash = true;
+                    length = 2;
+                }
                 '<' if is_tag(rest) => length = rest.find('>').map_or(1, |close| close + 1),
                 '.' | '?' | '!' | '。' | '？' | '！'
                     if rest[length..].starts_with(|c: char| c.is_whitespace() || is_unspaced(c))

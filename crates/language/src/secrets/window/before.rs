@@ -167,7 +167,11 @@ fn sentence_start(text: &str) -> usize {
 fn back_tie(text: &str, name: &SecretName, piece: &Piece, between: &[Piece]) -> Option<Tie> {
     let ends_in_link = |word: &str| UNSPACED_BACK_LINKS.iter().any(|link| word.starts_with(link));
     let gap = &text[piece.end..between.first().map_or(name.start, |next| next.start)];
-    let is_sign = gap.contains(['=', '→', '—', '–']) || gap.contains("->") || gap.contains(" - ");
+    let is_sign = gap.contains(['=', '→', '—', '–'])
+        || gap.contains("->")
+        || gap.contains("<-")
+        || gap.contains("←")
+        || gap.contains(" - ");
     let is_bracket = gap.contains(['(', '（', '[']);
     let Some(first) = between.first() else {
         return Some(if is_sign || is_bracket || name.is_unspaced {
