@@ -80,10 +80,10 @@ pub struct Run {
     /// Family of threads of each log; see [`separate_families`].
     families: Vec<u64>,
     plan: CorpusPlan,
-    /// Hashes of the logs' contents, as far as they are known.
+    /// Hashes of the logs' contents, as far as they are known; empty if none are wanted.
     hashes: Vec<Option<ContentHash>>,
-    /// The same, but only of logs that the cache may remember.
-    contents: Vec<Option<ContentHash>>,
+    /// Whether the cache may remember what follows from all logs: their hashes are known, and none is still written to.
+    is_cacheable: bool,
     /// Line hashes of each log, packed, if they were wanted and the logs are in files.
     packed_line_hashes: Vec<Vec<u8>>,
     /// Whether line hashes were wanted.
@@ -93,7 +93,7 @@ pub struct Run {
     /// Which logs hold a compaction.
     compacted: Vec<bool>,
     /// By session: chains and traces that were built before the pass that needs them.
-    shared: Vec<Mutex<Option<SharedChains>>>,
+    shared: Mutex<HashMap<usize, SharedChains>>,
     /// What sessions show about their windows; empty until it is asked for.
     survey: Arc<WindowSurvey>,
     /// Numbers of the logs by their paths, built on first use.
@@ -139,13 +139,13 @@ impl Run {
             stored: Vec::with_capacity(read.len()),
             outlines: Vec::with_capacity(read.len()),
             families: Vec::new(),
-            hashes: Vec::with_capacity(read.len()),
-            contents: Vec::with_capacity(read.len()),
+            hashes: Vec::new(),
+            is_cacheable: options.wants_content_hashes(),
             packed_line_hashes: Vec::new(),
             with_line_hashes: options.with_line_hashes,
             split: Vec::new(),
             compacted: Vec::with_capacity(read.len()),
-            shared: Vec::new(),
+            shared: Mutex::default(),
             survey: Arc::default(),
             by_path: OnceLock::new(),
             plan: CorpusPlan::default(),
@@ -161,8 +161,10 @@ impl Run {
             run.bytes += one.counts.bytes;
             run.compacted.push(one.counts.is_compacted);
             run.stored.push(one.stored);
-            run.hashes.push(one.hash);
-            run.contents.push(one.hash.filter(|_| one.is_cacheable));
+            if options.wants_content_hashes() {
+                run.hashes.push(one.hash);
+                run.is_cacheable &= one.is_cacheable && one.hash.is_some();
+            }
             run.packed_line_hashes.extend(one.line_hashes);
             run.outlines.push(one.outline);
         }
@@ -184,7 +186,6 @@ impl Run {
         let copies = parallel_map(&shards, |&shard| order.find_copies(&self.outlines, shard));
         self.plan = order.make_plan(&self.outlines, copies.into_iter().flatten());
         self.split = self.outlines.iter().map(|_| OnceLock::new()).collect();
-        self.shared = self.plan.sessions.iter().map(|_| Mutex::default()).collect();
         // Only the plan needed the ids.
         for outline in &mut self.outlines {
             outline.ids = Vec::new();
@@ -327,13 +328,13 @@ impl Run {
     }
 
     fn share(&self, session: usize, chains: Option<SharedChains>) {
-        if let Ok(mut place) = self.shared[session].lock() {
-            *place = chains;
+        if let (Ok(mut shared), Some(chains)) = (self.shared.lock(), chains) {
+            shared.insert(session, chains);
         }
     }
 
     fn take_shared(&self, session: usize) -> Option<SharedChains> {
-        self.shared[session].lock().ok()?.take()
+        self.shared.lock().ok()?.remove(&session)
     }
 
     /// Works on sessions whose logs are loaded only if the work asks for them.

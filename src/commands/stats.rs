@@ -15,6 +15,7 @@ use replay::prices::PriceTable;
 use replay::tokens::ratios::RatioTable;
 use serde_json::Value as Json;
 use std::path::PathBuf;
+use table::OutputFormat;
 use transcript::problem::sort_problems;
 
 /// Arguments of `stats`.
@@ -90,9 +91,10 @@ pub fn run(args: &StatsArgs) -> Result<RunStatus> {
         ledger: args.ledger,
         quality: args.quality,
         list_problems: args.input.problems,
+        format: args.out.format,
     };
     let view = StatsView::new(&stats, options, &args.input.selection.timezone, &prices);
-    write_output(&args.out, |out, style| view.write(args.out.format, style, out))?;
+    write_output(&args.out, |out, style| view.write(style, out))?;
     Ok(report_problems(&args.input, &stats.problems))
 }
 
@@ -106,6 +108,7 @@ pub(super) fn usage_overview(stats: &StatsResult, prices: &PriceTable) -> Json {
         ledger: false,
         quality: false,
         list_problems: true,
+        format: OutputFormat::Json,
     };
     StatsView::new(stats, options, &TimeZone::UTC, prices).page_overview()
 }

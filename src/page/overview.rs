@@ -60,10 +60,10 @@ pub fn usage_columns<'s>(sessions: impl Iterator<Item = &'s SessionReport> + Clo
         ("peak", |row| {
             json!((row.occupancy.rounds > 0).then_some(row.occupancy.peak))
         }),
-        ("auto", |row| json!(row.boundaries.auto)),
-        ("manual", |row| json!(row.boundaries.manual)),
-        ("unknown", |row| json!(row.boundaries.unknown)),
-        ("micro", |row| json!(row.boundaries.micro)),
+        ("auto", |row| json!(row.boundaries.value().auto)),
+        ("manual", |row| json!(row.boundaries.value().manual)),
+        ("unknown", |row| json!(row.boundaries.value().unknown)),
+        ("micro", |row| json!(row.boundaries.value().micro)),
     ];
     let of_cells: [PackedField<'_, UsageCell>; 10] = [
         ("at", |row| json!(row.session)),

@@ -293,7 +293,11 @@ impl Cache {
     /// Writes the index if there are new files, merged with what other processes wrote meanwhile. Removes entries of contents
     /// that no file has any more, and folders of old builds.
     pub fn close(self) {
-        let new_files = self.new_files.lock().map(|files| files.clone()).unwrap_or_default();
+        let new_files = self
+            .new_files
+            .lock()
+            .map(|mut files| std::mem::take(&mut *files))
+            .unwrap_or_default();
         if new_files.is_empty() {
             return;
         }

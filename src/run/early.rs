@@ -4,6 +4,7 @@
 use crate::run::read::is_of_one_session;
 use crate::run::session_view::SessionView;
 use crate::run::usage::report_session;
+use crate::usage::compact::TextPool;
 use crate::usage::session::{ReportOptions, SessionReport};
 use replay::tokens::ratios::RatioTable;
 use std::collections::HashSet;
@@ -28,6 +29,7 @@ pub(super) struct EarlyReporter<'r> {
     shared: HashSet<String>,
     /// Ids that logs start with. One that starts like another is a copy of it, or the other way round.
     starts: Mutex<HashSet<RecordId>>,
+    texts: TextPool,
 }
 
 impl<'r> EarlyReporter<'r> {
@@ -37,6 +39,7 @@ impl<'r> EarlyReporter<'r> {
             reporting,
             shared: shared.collect(),
             starts: Mutex::default(),
+            texts: TextPool::default(),
         }
     }
 
@@ -65,6 +68,8 @@ impl<'r> EarlyReporter<'r> {
             report_session(&view, table, wanted)
         };
         // What panics is tried again with all other sessions, and named there.
-        catch_unwind(AssertUnwindSafe(attempt)).ok()
+        let mut report = catch_unwind(AssertUnwindSafe(attempt)).ok()?;
+        report.share_texts(&self.texts);
+        Some(report)
     }
 }

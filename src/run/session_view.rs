@@ -339,7 +339,7 @@ mod tests {
             traces
         };
         let run = read_case("boundary-auto");
-        let is_kept = |run: &Run| run.shared.iter().any(|place| place.lock().unwrap().is_some());
+        let is_kept = |run: &Run| !run.shared.lock().unwrap().is_empty();
         assert!(!is_kept(&run));
         let learned = run.learn_summary();
         assert!(learned.is_some());

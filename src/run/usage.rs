@@ -6,6 +6,7 @@ use crate::run::read::{ReadOptions, StoredLog};
 use crate::run::session_view::SessionView;
 use crate::run::{Run, known_contents};
 use crate::usage::account::UsageAccount;
+use crate::usage::compact::TextPool;
 use crate::usage::session::{
     RecordTotals, ReportOptions, SessionReport, SizedStretch, ThreadTotals, split_into_stretches,
 };
@@ -13,6 +14,7 @@ use crate::usage::summary::{LogFacts, ReportList, UsageSummary};
 use replay::prices::PriceTable;
 use replay::tokens::ratios::RatioTable;
 use std::sync::Arc;
+use table::store::EntryName;
 use transcript::corpus::SessionPlan;
 use transcript::discover::DiscoveredLog;
 use transcript::parallel::{self, join, parallel_map};
@@ -28,6 +30,7 @@ pub struct UsageConsumer<'a> {
     wanted: ReportOptions,
     /// The cache, if it may remember the sum.
     cache: Option<&'a Cache>,
+    texts: TextPool,
 }
 
 impl<'a> UsageConsumer<'a> {
@@ -42,12 +45,15 @@ impl<'a> UsageConsumer<'a> {
             table,
             wanted,
             cache: cache.filter(|_| !predictions && run.selection.is_everything()),
+            texts: TextPool::default(),
         }
     }
 
     /// Reports on a session.
     pub fn report(&self, view: &SessionView<'_>) -> Box<SessionReport> {
-        Box::new(report_session(view, self.table, &self.wanted))
+        let mut report = Box::new(report_session(view, self.table, &self.wanted));
+        report.share_texts(&self.texts);
+        report
     }
 
     /// Reports on all sessions in a pass of its own. Logs that were reported on when they were read are not loaded again. What
@@ -69,7 +75,7 @@ impl<'a> UsageConsumer<'a> {
         let name = self
             .cache
             .filter(|_| defects.is_empty())
-            .and_then(|cache| Some((cache, cache.summary_name(&run.logs, &run.contents)?)));
+            .and_then(|cache| Some((cache, run.summary_name(cache)?)));
         let facts = LogFacts {
             kinds: run.kinds.clone(),
             lines: run.lines,
@@ -119,6 +125,7 @@ pub fn summarize(
     let is_early = options.cache.is_none() && !options.with_line_hashes && is_known;
     let reporting = is_early.then_some(ReportContext { table, wanted: &wanted });
     let mut run = Run::read_known(logs, &known, reporting, options);
+    drop(known);
     let trace_bytes = if options.with_line_hashes {
         run.trace_bytes()
     } else {
@@ -150,7 +157,7 @@ impl Run {
     pub fn count_usage(&self, cache: Option<&Cache>, prices: &PriceTable) -> UsageAccount {
         let cache = cache.filter(|_| self.selection.is_everything());
         let known = cache.and_then(|cache| {
-            let name = cache.summary_name(&self.logs, &self.contents)?;
+            let name = self.summary_name(cache)?;
             cache.get_summary(&self.logs, &name, UsageSummary::from_bytes)
         });
         let summary = known.unwrap_or_else(|| {
@@ -160,6 +167,12 @@ impl Run {
             usage.finish(sessions, Vec::new())
         });
         UsageAccount::new(&summary, prices)
+    }
+
+    /// Returns the name of the summary of all logs in the cache; `None` if the cache may not remember it.
+    fn summary_name(&self, cache: &Cache) -> Option<EntryName> {
+        let name = || cache.summary_name(&self.logs, &self.hashes);
+        self.is_cacheable.then(name).flatten()
     }
 
     /// Takes the report that was made as soon as a log was read, if the plan says that the log is all there is to its session.

@@ -98,10 +98,10 @@ impl UsageAccount {
         };
         for (_, session) in summary.counted_sessions() {
             *account.sessions_by_agent.entry(session.coding_agent).or_default() += 1;
-            account.boundaries.merge(&session.boundaries);
-            account.chain_boundaries.merge(&session.chain_boundaries);
+            account.boundaries.merge(&session.boundaries.value());
+            account.chain_boundaries.merge(&session.chain_boundaries.value());
             account.off_chain_auto += session.off_chain_auto;
-            account.compacted_sessions += u64::from(session.boundaries.compactions() > 0);
+            account.compacted_sessions += u64::from(session.boundaries.value().compactions() > 0);
         }
         account.unbilled = summary.sessions.iter().map(|session| session.unbilled).sum();
         let mut tariffs = SessionTariffs::new(summary, prices);
@@ -348,8 +348,9 @@ impl<'a> SessionTariffs<'a> {
         match self.recent {
             Some((known, tariff)) if known == key => tariff,
             _ => {
-                let names = &self.summary.sessions[session as usize].names;
-                let number = self.book.number(names.get(call.model as usize).map_or("", |name| name));
+                let number = self
+                    .book
+                    .number(self.summary.sessions[session as usize].name(call.model));
                 let tariff = self.book.tariff(number).copied();
                 self.recent = Some((key, tariff));
                 tariff

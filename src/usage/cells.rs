@@ -33,8 +33,7 @@ pub fn usage_cells(summary: &UsageSummary, prices: &PriceTable) -> Vec<UsageCell
         // By day and model; the time of one call names the day.
         let mut own = BTreeMap::<(Time, u32), (Time, UsageSums)>::new();
         for call in calls.filter(|call| !call.is_progress) {
-            let model = session.names.get(call.model as usize).map_or("", |model| model);
-            let price = book.number(model);
+            let price = book.number(session.name(call.model));
             let key = (call.time.div_euclid(DAY), call.model);
             let (_, sums) = own.entry(key).or_insert_with(|| (call.time, UsageSums::default()));
             sums.add(call, book.tariff(price));
@@ -42,7 +41,7 @@ pub fn usage_cells(summary: &UsageSummary, prices: &PriceTable) -> Vec<UsageCell
         cells.extend(own.into_iter().map(|((_, model), (time, sums))| UsageCell {
             session: place,
             day: day_of(time, &TimeZone::UTC),
-            model: session.names.get(model as usize).cloned().unwrap_or_default(),
+            model: session.name(model).to_owned(),
             sums,
         }));
     }
@@ -69,7 +68,7 @@ mod tests {
         };
         let session = |id: &str| SessionReport {
             id: id.to_owned(),
-            names: vec![String::new(), "m".to_owned(), "n".to_owned()],
+            names: ["", "m", "n"].map(Into::into).to_vec(),
             ..SessionReport::default()
         };
         let unseen = BilledCall {

@@ -71,16 +71,15 @@ pub fn quality(sessions: &[Box<SessionReport>], table: &RatioTable) -> Quality {
     };
     let mut quality = Quality::default();
     for session in sessions {
-        for prediction in &session.predictions {
-            let model = session.names.get(prediction.model as usize).map_or("", |name| name);
-            let family = &table.for_model(model).name;
+        for prediction in session.predictions.items() {
+            let family = &table.for_model(session.name(prediction.model)).name;
             let error = (prediction.error, prediction.naive_error, prediction.actual);
             all.errors.push(error);
             let row = families.entry(family.clone()).or_default();
             row.family.clone_from(family);
             row.errors.push(error);
         }
-        for (unfit, count) in &session.unfit {
+        for (unfit, count) in session.unfit.get().into_iter().flatten() {
             *quality.unfit.entry(unfit_name(*unfit)).or_insert(0) += count;
         }
     }

@@ -11,9 +11,10 @@ pub use calls::{BilledCall, CallIndex, CallPlace};
 pub use records::session_project;
 pub use threads::{SizedStretch, ThreadTotals, split_into_stretches};
 
+use crate::usage::compact::{SharedText, Sparse, TextPool};
 use crate::usage::title::SessionTitle;
 use calls::inner_call_key;
-use records::{NameInterner, count_records, is_billed, pull_links};
+use records::{NameInterner, RecordedBoundaries, count_records, is_billed, pull_links};
 use replay::sim::trace::{BoundaryTrigger, find_boundaries};
 use replay::tokens::calibrate::{RoundSize, UnfitReason};
 use replay::tokens::ledger::LedgerEntries;
@@ -170,25 +171,25 @@ pub struct SessionReport {
     /// The coding agent that wrote its logs.
     pub coding_agent: Agent,
     /// Strings that calls refer to; number 0 is empty.
-    pub names: Vec<String>,
+    pub names: Vec<SharedText>,
     /// Its title.
     pub title: SessionTitle,
     /// Its pull requests, each with the time of the link, in the order of time.
-    pub pulls: Vec<(Time, String)>,
+    pub pulls: Sparse<Vec<(Time, String)>>,
     /// Working directory of its first record.
-    pub project: String,
+    pub project: SharedText,
     /// First and last time of its own records.
     pub times: Option<(Time, Time)>,
     /// Client version of its last record.
-    pub version: String,
+    pub version: SharedText,
     /// Its calls, copies included.
     pub calls: Vec<BilledCall>,
     /// Calls that are repeated in its conversations under other ids: a replay makes them again.
-    pub retold: Vec<BilledCall>,
+    pub retold: Sparse<Vec<BilledCall>>,
     /// What its tokens were spent on, copies left out.
     pub ledger: LedgerEntries,
     /// Tokens on rewound branches (estimated), not in the ledger.
-    pub rewound: LedgerEntries,
+    pub rewound: Sparse<LedgerEntries>,
     /// Rewound branches.
     pub branches: u64,
     /// Sub-agents.
@@ -200,21 +201,34 @@ pub struct SessionReport {
     /// The window of the main chain.
     pub occupancy: Occupancy,
     /// Its boundaries, wherever they are.
-    pub boundaries: BoundaryCounts,
+    pub boundaries: Sparse<BoundaryCounts>,
     /// Those that its conversations go through: what an audit lists and a replay meets.
-    pub chain_boundaries: BoundaryCounts,
+    pub chain_boundaries: Sparse<BoundaryCounts>,
     /// Automatic compactions that none goes through, and that a replay is compared with nevertheless.
     pub off_chain_auto: u64,
     /// Calls of its conversations whose usage the log does not have. They are replayed, and no other figure has them.
     pub unbilled: u64,
     /// Files read more than once.
-    pub reads: ReadTotals,
+    pub reads: Sparse<ReadTotals>,
     /// How well rounds are predicted.
-    pub predictions: Vec<Prediction>,
-    /// Rounds that cannot be predicted, by reason.
-    pub unfit: BTreeMap<UnfitReason, u64>,
+    pub predictions: Sparse<Vec<Prediction>>,
+    /// Rounds that cannot be predicted, by reason; empty like the list of predictions if that was not asked for.
+    pub unfit: Sparse<BTreeMap<UnfitReason, u64>>,
     /// What was not as it should be.
-    pub problems: Vec<Problem>,
+    pub problems: Sparse<Vec<Problem>>,
+}
+
+impl SessionReport {
+    /// Returns a name by its number; empty for a number that the report does not have.
+    pub fn name(&self, number: u32) -> &str {
+        self.names.get(number as usize).map_or("", |name| name)
+    }
+
+    /// Shares its texts with other reports.
+    pub fn share_texts(&mut self, pool: &TextPool) {
+        let places = [&mut self.project, &mut self.version];
+        pool.share(self.names.iter_mut().chain(places));
+    }
 }
 
 /// One half of a report: what can be read off the records without threading them. The halves know nothing of each other.
@@ -224,8 +238,8 @@ pub struct RecordTotals<'s, 'a> {
     names: NameInterner,
     /// By call: the record that says where it belongs.
     owning_records: Vec<Node>,
-    /// Automatic compactions, wherever they are, whose size the log has.
-    sized_auto: u64,
+    /// Boundaries, wherever they are.
+    recorded: RecordedBoundaries,
 }
 
 impl<'s, 'a> RecordTotals<'s, 'a> {
@@ -236,17 +250,17 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             report: SessionReport {
                 id: session.id.to_owned(),
                 coding_agent: session.coding_agent(),
-                names: vec![String::new()],
+                names: vec![SharedText::default()],
                 ..SessionReport::default()
             },
             names: NameInterner::default(),
             owning_records: Vec::new(),
-            sized_auto: 0,
+            recorded: RecordedBoundaries::default(),
         };
         totals.report.title = SessionTitle::find(session);
-        totals.report.project = session_project(session).to_owned();
-        totals.report.pulls = pull_links(session);
-        totals.sized_auto = count_records(session, wanted.filter, &mut totals.report);
+        totals.report.project = session_project(session).into();
+        totals.report.pulls = pull_links(session).into();
+        totals.recorded = count_records(session, wanted.filter, &mut totals.report);
         totals.merge_calls();
         totals
     }
@@ -271,7 +285,10 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             unfit,
             problems,
         } = followed;
-        self.report.boundaries.unknown = boundaries.unknown;
+        let recorded = BoundaryCounts {
+            unknown: boundaries.unknown,
+            ..self.recorded.counts
+        };
         for (call, owner) in std::iter::zip(&mut self.report.calls, self.owning_records) {
             call.is_rewound = rewound_nodes.binary_search(&owner).is_ok();
             if let Ok(at) = threaded_lines.binary_search_by_key(&owner, |(line, _)| *line) {
@@ -279,6 +296,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
                 call.output_rest = if call.is_inner { 0 } else { threaded_lines[at].1 };
             }
         }
+        let mut repeated = Vec::new();
         for (node, rest) in retold {
             let Some(line) = self.session.response(node) else {
                 continue;
@@ -286,7 +304,7 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
             let model = self
                 .names
                 .intern(&mut self.report.names, self.session, node, line.model);
-            self.report.retold.push(BilledCall {
+            repeated.push(BilledCall {
                 tokens: line.billed,
                 window: line.context().input_side(),
                 time: self.session.record(node).time,
@@ -303,19 +321,23 @@ impl<'s, 'a> RecordTotals<'s, 'a> {
                 ..prediction
             }
         });
+        let predictions = predictions.collect::<Vec<_>>();
+        self.report.names.shrink_to_fit();
         SessionReport {
-            predictions: predictions.collect(),
+            predictions: predictions.into(),
+            retold: repeated.into(),
+            boundaries: recorded.into(),
             branches,
             subagents,
             ledger: ledger.into(),
-            rewound: rewound.into(),
+            rewound: LedgerEntries::from(rewound).into(),
             occupancy,
-            chain_boundaries: boundaries,
-            off_chain_auto: self.sized_auto.saturating_sub(boundaries.auto),
+            chain_boundaries: boundaries.into(),
+            off_chain_auto: self.recorded.sized_auto.saturating_sub(boundaries.auto),
             unbilled,
-            reads,
-            unfit,
-            problems,
+            reads: reads.into(),
+            unfit: unfit.into(),
+            problems: problems.into(),
             ..self.report
         }
     }

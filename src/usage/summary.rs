@@ -92,7 +92,7 @@ impl UsageSummary {
         let calls = sessions.iter_mut().map(|session| std::mem::take(&mut session.calls));
         let (mut calls, mut retold) = dedupe_calls(calls.collect());
         for (number, session) in std::iter::zip(0.., &mut sessions) {
-            retold.extend(session.retold.drain(..).map(|call| (number, call)));
+            retold.extend(session.retold.take().into_iter().map(|call| (number, call)));
         }
         let unselected = match selection.is_everything() {
             true => Vec::new(),
@@ -100,11 +100,11 @@ impl UsageSummary {
         };
         let mut reads = ReadTotals::default();
         for session in &mut sessions {
-            problems.append(&mut session.problems);
-            reads.merge(&std::mem::take(&mut session.reads));
+            problems.append(&mut session.problems.take());
+            reads.merge(&session.reads.take());
         }
         let ledger = TokenLedger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.ledger)));
-        let rewound = TokenLedger::sum(sessions.iter_mut().map(|session| std::mem::take(&mut session.rewound)));
+        let rewound = TokenLedger::sum(sessions.iter_mut().map(|session| session.rewound.take()));
         UsageSummary {
             calls,
             facts,
@@ -190,7 +190,7 @@ fn select_calls(
         if !selection.takes_session(names) {
             continue;
         }
-        let model = |call: &BilledCall| session.names.get(call.model as usize).map_or("", |model| model);
+        let model = |call: &BilledCall| session.name(call.model);
         let mut others = Vec::new();
         own.retain(|call| {
             let is_taken = selection.takes_call(call.time, model(call));

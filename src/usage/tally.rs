@@ -211,7 +211,10 @@ pub fn group_calls(
                     row_of_session.push(rows.len());
                 }
             }
-            rows.push(session_row(number, session, key, zone));
+            let mut row = session_row(number, session);
+            fill_session_texts(&mut row, session, zone);
+            row.agent = key.1;
+            rows.push(row);
         }
     }
     let mut periods = PeriodCache::new(by.period(), zone);
@@ -222,7 +225,7 @@ pub fn group_calls(
     let mut progress_only = UsageSums::default();
     for (number, call) in summary.numbered_calls() {
         let session = &summary.sessions[number as usize];
-        let model = || session.names.get(call.model as usize).map_or("", |model| model);
+        let model = || session.name(call.model);
         if call.is_progress {
             let price = book.number(model());
             progress_only.add(call, book.tariff(price));
@@ -265,7 +268,7 @@ pub fn group_calls(
                                 },
                                 start_day: session.times.map_or_else(String::new, |times| day_of(times.0, zone)),
                                 period_start: periods.start(call.time),
-                                project: (by == GroupBy::Session).then(|| session.project.clone()),
+                                project: (by == GroupBy::Session).then(|| session.project.to_string()),
                                 coding_agent: (by == GroupBy::Session).then_some(session.coding_agent),
                                 ..UsageRow::default()
                             });
@@ -318,7 +321,7 @@ impl Grouping {
         call: &BilledCall,
         periods: &mut PeriodCache<'_>,
     ) -> (String, Option<String>) {
-        let name = |number: u32| session.names.get(number as usize).cloned().unwrap_or_default();
+        let name = |number: u32| session.name(number).to_owned();
         let key = match self.by {
             GroupBy::Session => session.id.clone(),
             GroupBy::Agent => session.coding_agent.name().to_owned(),
@@ -342,8 +345,7 @@ impl Grouping {
 fn book_model(row: &mut UsageRow, session: &SessionReport, model: u32, pending: &mut UsageSums) {
     let sums = std::mem::take(pending);
     row.sums.merge(&sums);
-    let model = session.names.get(model as usize).map_or("", |model| model);
-    row.models.merge(model, &sums);
+    row.models.merge(session.name(model), &sums);
 }
 
 /// Sorts rows by cost, the costliest first. Of equal ones, those with more calls come first, then the earlier ones.
@@ -386,11 +388,11 @@ fn fill_gaps(rows: &mut Vec<UsageRow>, period: Period, apart: bool) {
 
 /// Returns the number of the pull request that a call belongs to: that of the last link before it.
 fn pull_number(session: &SessionReport, time: Time) -> i64 {
-    session.pulls.partition_point(|(since, _)| *since <= time) as i64
+    session.pulls.items().partition_point(|(since, _)| *since <= time) as i64
 }
 
 fn pull_of(session: &SessionReport, time: Time) -> &str {
-    let links = &session.pulls;
+    let links = session.pulls.items();
     match usize::try_from(pull_number(session, time)).unwrap_or(0) {
         0 if links.is_empty() => NO_PULL,
         0 => BEFORE_PULLS,
@@ -433,18 +435,10 @@ struct CallGroup {
     agent: Option<(bool, u32)>,
 }
 
-fn session_row(
-    number: u32,
-    session: &SessionReport,
-    (key, agent): (String, Option<String>),
-    zone: &TimeZone,
-) -> UsageRow {
+/// Returns the row of a session, without sums and texts.
+pub(super) fn session_row(number: u32, session: &SessionReport) -> UsageRow {
+    let boundaries = session.boundaries.value();
     UsageRow {
-        key,
-        agent,
-        title: session.title.masked(),
-        start_day: session.times.map_or_else(String::new, |times| day_of(times.0, zone)),
-        project: Some(session.project.clone()),
         coding_agent: Some(session.coding_agent),
         times: session.times,
         window: Some(WindowFacts {
@@ -453,11 +447,7 @@ fn session_row(
             peak: session.occupancy.peak,
             mean: session.occupancy.mean(),
             last: session.occupancy.last,
-            boundaries: [
-                session.boundaries.auto,
-                session.boundaries.manual,
-                session.boundaries.micro,
-            ],
+            boundaries: [boundaries.auto, boundaries.manual, boundaries.micro],
             branches: session.branches,
             subagents: session.subagents,
         }),
@@ -466,10 +456,18 @@ fn session_row(
     }
 }
 
+/// Fills in the texts of the row of a session.
+pub(super) fn fill_session_texts(row: &mut UsageRow, session: &SessionReport, zone: &TimeZone) {
+    row.key.clone_from(&session.id);
+    row.title = session.title.masked();
+    row.start_day = session.times.map_or_else(String::new, |times| day_of(times.0, zone));
+    row.project = Some(session.project.to_string());
+}
+
 /// A session's project, also for sub-agents that worked elsewhere (in a worktree, say).
 fn project_of(session: &SessionReport, call: &BilledCall) -> String {
-    match session.project.as_str() {
-        "" => session.names.get(call.cwd as usize).cloned().unwrap_or_default(),
+    match &*session.project {
+        "" => session.name(call.cwd).to_owned(),
         project => project.to_owned(),
     }
 }
@@ -509,24 +507,29 @@ impl UsageRow {
             ..UsageRow::default()
         };
         for row in rows {
-            total.sums.merge(&row.sums);
-            for (model, sums) in row.models.iter() {
-                total.models.merge(model, sums);
-            }
-            total.sessions.extend(&row.sessions);
-            if let Some(window) = &row.window {
-                let all = total.window.get_or_insert_default();
-                all.peak = all.peak.max(window.peak);
-                all.rounds += window.rounds;
-                all.prompts += window.prompts;
-                all.branches += window.branches;
-                all.subagents += window.subagents;
-                for (sum, count) in std::iter::zip(&mut all.boundaries, window.boundaries) {
-                    *sum += count;
-                }
-            }
+            total.absorb(row);
         }
         total
+    }
+
+    /// Adds another row.
+    pub(super) fn absorb(&mut self, row: &UsageRow) {
+        self.sums.merge(&row.sums);
+        for (model, sums) in row.models.iter() {
+            self.models.merge(model, sums);
+        }
+        self.sessions.extend(&row.sessions);
+        if let Some(window) = &row.window {
+            let all = self.window.get_or_insert_default();
+            all.peak = all.peak.max(window.peak);
+            all.rounds += window.rounds;
+            all.prompts += window.prompts;
+            all.branches += window.branches;
+            all.subagents += window.subagents;
+            for (sum, count) in std::iter::zip(&mut all.boundaries, window.boundaries) {
+                *sum += count;
+            }
+        }
     }
 }
 
@@ -562,7 +565,7 @@ mod tests {
     #[test]
     fn calls_belong_to_the_last_pull_request_before_them() {
         let session = SessionReport {
-            pulls: vec![(10, "o/r#1".into()), (20, "o/r#2".into())],
+            pulls: vec![(10, "o/r#1".into()), (20, "o/r#2".into())].into(),
             ..SessionReport::default()
         };
         let of = |time| pull_of(&session, time).to_owned();

@@ -317,7 +317,9 @@ impl<'a> OverviewView<'a> {
 
     /// Returns the median peak of the sessions with automatic compactions; `None` if there are none.
     fn median_peak(&self) -> Option<u64> {
-        let compacted = self.active_sessions().filter(|session| session.boundaries.auto > 0);
+        let compacted = self
+            .active_sessions()
+            .filter(|session| session.boundaries.value().auto > 0);
         let peaks = compacted.map(|session| session.occupancy.peak);
         median(peaks.filter(|peak| *peak > 0).collect())
     }
@@ -369,7 +371,9 @@ impl<'a> OverviewView<'a> {
             .iter()
             .map(|path| format!(" {}", shell_quote(&path.to_string_lossy())))
             .collect::<String>();
-        let compacts = self.active_sessions().any(|session| session.boundaries.auto > 0);
+        let compacts = self
+            .active_sessions()
+            .any(|session| session.boundaries.value().auto > 0);
         let first = if compacts {
             (format!("backcast audit{paths}"), "when and why sessions compact")
         } else {

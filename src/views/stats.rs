@@ -9,6 +9,7 @@ use crate::usage::cells::usage_cells;
 use crate::usage::models::ModelSums;
 use crate::usage::period::{GroupBy, day_of};
 use crate::usage::quality::{Quality, QualityRow, quality};
+use crate::usage::session_rows::SessionRows;
 use crate::usage::summary::UsageSummary;
 use crate::usage::tally::{UsageRow, UsageSums, UsageTally, group_calls, window_series};
 use crate::views::problems_json;
@@ -88,12 +89,16 @@ pub struct StatsOptions {
     pub quality: bool,
     /// Whether the document lists every problem.
     pub list_problems: bool,
+    /// The format of the output.
+    pub format: OutputFormat,
 }
 
 /// The usage of all logs, grouped and priced.
 pub struct StatsView<'a> {
     stats: &'a StatsResult,
     tally: UsageTally,
+    /// The rows, if there is one for each session and none is needed before it is written; the tally has none then.
+    session_rows: Option<SessionRows<'a>>,
     /// The sum of all rows.
     total: UsageRow,
     /// The sums over all calls.
@@ -114,10 +119,20 @@ impl<'a> StatsView<'a> {
         prices: &'a PriceTable,
     ) -> StatsView<'a> {
         let summary = &stats.summary;
-        let tally = group_calls(summary, options.by, options.subagents, zone, prices);
-        let total = UsageRow::total(&tally.rows);
+        let is_document = options.format == OutputFormat::Json && !options.breakdown;
+        let (session_rows, total, tally) = match options.by {
+            GroupBy::Session if is_document && !options.subagents => {
+                let (rows, total, tally) = SessionRows::new(summary, zone, prices);
+                (Some(rows), total, tally)
+            }
+            by => {
+                let tally = group_calls(summary, by, options.subagents, zone, prices);
+                (None, UsageRow::total(&tally.rows), tally)
+            }
+        };
         StatsView {
             stats,
+            session_rows,
             total_sums: total.sums.clone(),
             account: UsageAccount::new(summary, prices),
             total,
@@ -131,7 +146,8 @@ impl<'a> StatsView<'a> {
         }
     }
 
-    pub fn write(&self, format: OutputFormat, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(&self, style: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+        let format = self.options.format;
         match format {
             OutputFormat::Table => self.write_text(out, style),
             OutputFormat::Json => self.write_json(out),
@@ -422,12 +438,13 @@ impl<'a> StatsView<'a> {
     fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let document = self.document_with(json!([]));
         let columns = usage_columns(self.options.by, self.options.subagents);
-        match self.options.by {
-            GroupBy::Tool => {
+        match (self.options.by, &self.session_rows) {
+            (GroupBy::Tool, _) => {
                 let rows = tool_rows(&self.stats.summary.ledger);
-                write_json_with_rows(&document, &SCHEMA.sheet(TOOL_COLUMNS, &rows), out)
+                write_json_with_rows(&document, TOOL_COLUMNS, rows.iter(), out)
             }
-            _ => write_json_with_rows(&document, &SCHEMA.sheet(&columns, &self.tally.rows), out),
+            (_, Some(rows)) => write_json_with_rows(&document, &columns, rows.iter(), out),
+            (_, None) => write_json_with_rows(&document, &columns, self.tally.rows.iter(), out),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Keys follow the declared columns and a row is one line, so that `diff` compares two outputs.
 
+use std::borrow::Borrow;
 use std::io::{self, Write};
 
 use language::visible::{shown, strip_controls};
@@ -43,26 +44,32 @@ pub fn column_to_json<R>(column: &Column<R>, rows: &[R]) -> Vec<Json> {
     cells.collect()
 }
 
-/// Writes a document like [`write_json`], with the rows of a sheet as its field `rows`. Rows are made one at a time: all of them
-/// at once take ten times the memory of what they are made from.
-pub fn write_json_with_rows<R>(document: &Json, sheet: &Sheet<R>, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &DocumentWithRows { document, sheet })?;
+/// Writes a document like [`write_json`], with rows as its field `rows`. They are written one at a time, and may be made one at a
+/// time: all of them at once take many times the memory of what they are made from.
+pub fn write_json_with_rows<R, B: Borrow<R>>(
+    document: &Json,
+    columns: &[Column<R>],
+    rows: impl Iterator<Item = B> + Clone,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let rows = JsonRows { columns, rows };
+    serde_json::to_writer_pretty(&mut *out, &DocumentWithRows { document, rows })?;
     writeln!(out)
 }
 
-/// A document whose field `rows` comes from a sheet.
-struct DocumentWithRows<'d, 's, R> {
+/// A document whose field `rows` is written from rows.
+struct DocumentWithRows<'d, R, I> {
     document: &'d Json,
-    sheet: &'d Sheet<'s, R>,
+    rows: JsonRows<'d, R, I>,
 }
 
-impl<R> Serialize for DocumentWithRows<'_, '_, R> {
+impl<R, B: Borrow<R>, I: Iterator<Item = B> + Clone> Serialize for DocumentWithRows<'_, R, I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let fields = self.document.as_object().into_iter().flatten();
         let mut map = serializer.serialize_map(None)?;
         for (key, value) in fields {
             match key.as_str() {
-                "rows" => map.serialize_entry(key, &SheetRows(self.sheet))?,
+                "rows" => map.serialize_entry(key, &self.rows)?,
                 _ => map.serialize_entry(key, &ShownJson(value))?,
             }
         }
@@ -70,14 +77,18 @@ impl<R> Serialize for DocumentWithRows<'_, '_, R> {
     }
 }
 
-/// The rows of a sheet as a list of objects.
-struct SheetRows<'d, 's, R>(&'d Sheet<'s, R>);
+/// Rows as a list of objects.
+struct JsonRows<'d, R, I> {
+    columns: &'d [Column<R>],
+    rows: I,
+}
 
-impl<R> Serialize for SheetRows<'_, '_, R> {
+impl<R, B: Borrow<R>, I: Iterator<Item = B> + Clone> Serialize for JsonRows<'_, R, I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let columns = self.0.columns;
-        let object = |row| cells_to_json(columns, columns.iter().map(|column| column.cell(row)).collect());
-        serializer.collect_seq(self.0.rows.iter().map(object))
+        let columns = self.columns;
+        let cells = |row: &R| columns.iter().map(|column| column.cell(row)).collect();
+        let object = |row: B| cells_to_json(columns, cells(row.borrow()));
+        serializer.collect_seq(self.rows.clone().map(object))
     }
 }
 

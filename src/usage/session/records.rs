@@ -1,7 +1,8 @@
 //! What can be read off the records of a session without threading them: its project, pull requests, times and boundaries.
 //! `super::RecordTotals` puts it into the report.
 
-use super::{SessionReport, TimeRange};
+use super::{BoundaryCounts, SessionReport, TimeRange};
+use crate::usage::compact::SharedText;
 use transcript::build::IdMap;
 use transcript::log::{NO_TIME, NameId, RecordKind, Time};
 use transcript::thread::{Node, Session, is_client_chain, is_prompt};
@@ -14,7 +15,13 @@ pub(super) struct NameInterner {
 }
 
 impl NameInterner {
-    pub(super) fn intern(&mut self, names: &mut Vec<String>, session: &Session<'_>, node: Node, name: NameId) -> u32 {
+    pub(super) fn intern(
+        &mut self,
+        names: &mut Vec<SharedText>,
+        session: &Session<'_>,
+        node: Node,
+        name: NameId,
+    ) -> u32 {
         if name == 0 {
             return 0;
         }
@@ -27,7 +34,7 @@ impl NameInterner {
         let next = names.len() as u32;
         let number = *self.numbers.entry(text.to_owned()).or_insert(next);
         if number == next {
-            names.push(text.to_owned());
+            names.push(text.into());
         }
         self.by_part.insert(key, number);
         number
@@ -80,10 +87,24 @@ fn pull_name(url: &str) -> String {
     }
 }
 
-/// Counts what can be read off the records without threading them. Returns the number of automatic
-/// compactions whose size the log has, the client's own logs left out.
-pub(super) fn count_records(session: &Session<'_>, filter: TimeRange, report: &mut SessionReport) -> u64 {
-    let mut sized_auto = 0;
+/// Boundaries that can be read off the records.
+#[derive(Default)]
+pub(super) struct RecordedBoundaries {
+    pub counts: BoundaryCounts,
+    /// Automatic ones whose size the log has, the client's own logs left out.
+    pub sized_auto: u64,
+}
+
+/// Counts what can be read off the records without threading them.
+pub(super) fn count_records(
+    session: &Session<'_>,
+    filter: TimeRange,
+    report: &mut SessionReport,
+) -> RecordedBoundaries {
+    let RecordedBoundaries {
+        mut counts,
+        mut sized_auto,
+    } = RecordedBoundaries::default();
     let mut version = "";
     for node in session.own_nodes() {
         let record = session.record(node);
@@ -110,17 +131,17 @@ pub(super) fn count_records(session: &Session<'_>, filter: TimeRange, report: &m
                 let is_sized_auto = boundary.is_some_and(|found| found.is_auto && found.pre_tokens.is_some());
                 sized_auto += u64::from(is_sized_auto && !is_of_client);
                 match boundary {
-                    Some(boundary) if !boundary.is_auto => report.boundaries.manual += 1,
-                    _ => report.boundaries.auto += 1,
+                    Some(boundary) if !boundary.is_auto => counts.manual += 1,
+                    _ => counts.auto += 1,
                 }
             }
-            RecordKind::MicroBoundary => report.boundaries.micro += 1,
+            RecordKind::MicroBoundary => counts.micro += 1,
             RecordKind::User if !scope.is_sidechain && is_prompt(session, node) => report.prompts += 1,
             _ => {}
         }
     }
-    report.version = version.to_owned();
-    sized_auto
+    report.version = version.into();
+    RecordedBoundaries { counts, sized_auto }
 }
 
 /// Whether a record is of a call that was billed.

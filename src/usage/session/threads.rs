@@ -116,7 +116,7 @@ impl ThreadTotals {
                 self.predictions.push((pair.node, prediction));
             }
         }
-        for unfit in unfit {
+        for unfit in unfit.into_iter().filter(|_| wanted.predictions) {
             *self.unfit.entry(unfit).or_insert(0) += 1;
         }
         self.ledger.merge(sized.ledger);
