@@ -371,7 +371,7 @@ fn days(folder: &Path, size: usize) -> io::Result<()> {
             1 + number / 28 % 12,
             1 + number % 28
         );
-        let common = |kind: &str, message: Value| json!({"type": kind, "message": message, "timestamp": time, "cwd": format!("/work/project{number}")});
+        let common = |kind: &str, message: Value| json!({"type": kind, "message": message, "timestamp": time, "cwd": format!("/w/project{number}")});
         let prompt = log.record(&session, None, common("user", json!({"role": "user", "content": "go"})))?;
         let answer = response(&format!("msg_{}", log.next), 1_000);
         log.record(&session, Some(&prompt), common("assistant", answer))?;
