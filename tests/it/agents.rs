@@ -409,7 +409,7 @@ fn the_threshold_of_an_unlisted_model_follows_from_its_sessions() {
     let auto = |logs: &str| fixture.run(["validate", logs, "-f", "json", "-q"]).success().json()["auto"].clone();
     let all = auto("logs");
     assert_eq!((&all["exact"], &all["spurious"]), (&json!(3), &json!(0)), "{all}");
-    // One compaction shows no threshold that another one could be held against.
+    // One compaction shows no threshold with which another one could be compared.
     let one = auto("logs/ses_0.json");
     assert_eq!((&one["recorded"], &one["decidable"]), (&json!(1), &json!(0)), "{one}");
 }

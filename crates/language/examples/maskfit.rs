@@ -16,7 +16,7 @@
     reason = "a tool for people"
 )]
 
-use language::secrets::{self, Candidate, Secret, sign_name};
+use language::secrets::{self, Secret, SecretCandidate, sign_name};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -28,17 +28,17 @@ const STEP: f64 = 0.3;
 const UNIT: f64 = 100.0;
 
 /// A line of a list.
-struct Case {
+struct ListCase {
     text: String,
     /// What must be masked; `None` if nothing may be.
     value: Option<String>,
-    candidates: Vec<Candidate>,
+    candidates: Vec<SecretCandidate>,
 }
 
 /// The lists of one author.
 struct Author {
     name: String,
-    cases: Vec<Case>,
+    cases: Vec<ListCase>,
 }
 
 /// One word to learn from.
@@ -117,14 +117,14 @@ fn read_author(folder: &Path) -> Author {
     Author { name, cases }
 }
 
-fn read_ordinary(file: &str) -> Vec<Case> {
+fn read_ordinary(file: &str) -> Vec<ListCase> {
     let text = std::fs::read_to_string(file).expect("a text file");
     text.split('\u{1e}').map(|record| new_case(record, None)).collect()
 }
 
-fn new_case(text: &str, value: Option<String>) -> Case {
+fn new_case(text: &str, value: Option<String>) -> ListCase {
     let text = text.replace("\\n", "\n");
-    Case {
+    ListCase {
         candidates: secrets::candidates(&text),
         value: value.map(|value| value.replace("\\n", "\n")),
         text,
@@ -132,7 +132,7 @@ fn new_case(text: &str, value: Option<String>) -> Case {
 }
 
 /// Returns the words of cases. Words of a value that has several are left out.
-fn examples<'a>(cases: impl Iterator<Item = &'a Case>) -> Vec<Example> {
+fn examples<'a>(cases: impl Iterator<Item = &'a ListCase>) -> Vec<Example> {
     let mut all = Vec::new();
     for case in cases {
         let places = case
@@ -184,7 +184,7 @@ fn fit(examples: &[Example]) -> Vec<f64> {
     weights
 }
 
-fn score(candidate: &Candidate, weights: &[f64]) -> f64 {
+fn score(candidate: &SecretCandidate, weights: &[f64]) -> f64 {
     let known = candidate
         .signs
         .iter()
@@ -193,7 +193,7 @@ fn score(candidate: &Candidate, weights: &[f64]) -> f64 {
 }
 
 /// Returns the words of a case that the score masks and the rules do not, with the words around them.
-fn masked_words(case: &Case, weights: &[f64], limit: f64) -> Vec<String> {
+fn masked_words(case: &ListCase, weights: &[f64], limit: f64) -> Vec<String> {
     let by_rules = secrets::find_by_rules(&case.text);
     let taken = case.candidates.iter().filter(|candidate| {
         let is_known = by_rules
@@ -227,7 +227,7 @@ fn is_shown(text: &str, value: &str, found: &[Secret]) -> bool {
 }
 
 /// Prints how many values stay visible and how many ordinary lines are masked, by rules alone and with the score.
-fn judge(name: &str, cases: &[Case], weights: &[f64], limit: f64, is_listing: bool) {
+fn judge(name: &str, cases: &[ListCase], weights: &[f64], limit: f64, is_listing: bool) {
     let (mut values, mut leaks, mut left) = (0, 0, Vec::new());
     let (mut lines, mut masked, mut more) = (0, 0, Vec::new());
     for case in cases {

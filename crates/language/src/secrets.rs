@@ -20,8 +20,8 @@ mod window;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use names::{HINTS, KEYWORDS, NameKind};
-use scored::Cue;
-pub use scored::{Candidate, score, sign_name};
+use scored::SecretCue;
+pub use scored::{SecretCandidate, score, sign_name};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -134,7 +134,7 @@ pub fn find_by_rules(text: &str) -> Vec<Secret> {
 }
 
 /// Returns what forms and names give away, and the cues near which more may stand.
-fn apply_rules(text: &str) -> (Vec<Secret>, Vec<Cue>) {
+fn apply_rules(text: &str) -> (Vec<Secret>, Vec<SecretCue>) {
     let mut found = Vec::new();
     forms::find(text, &mut found);
     let cues = find_named(text, &mut found);
@@ -142,7 +142,7 @@ fn apply_rules(text: &str) -> (Vec<Secret>, Vec<Cue>) {
 }
 
 /// Returns the words near cues that may be secrets, with the signs that their score is made of.
-pub fn candidates(text: &str) -> Vec<Candidate> {
+pub fn candidates(text: &str) -> Vec<SecretCandidate> {
     let cues = find_named(text, &mut Vec::new());
     scored::candidates(text, &cues)
 }
@@ -155,7 +155,7 @@ pub fn mask_forms(text: &str) -> Cow<'_, str> {
 }
 
 /// Adds the secrets that something near them names. Returns the cues near which more may stand, in order.
-fn find_named(text: &str, found: &mut Vec<Secret>) -> Vec<Cue> {
+fn find_named(text: &str, found: &mut Vec<Secret>) -> Vec<SecretCue> {
     let mut cues = Vec::new();
     let Some(automaton) = automaton(text.len()) else {
         return cues;
@@ -174,12 +174,12 @@ fn find_named(text: &str, found: &mut Vec<Secret>) -> Vec<Cue> {
                     window::find(text, &name, found);
                     window::find_in_name(text, end..name.end, found);
                     done = name.end;
-                    cues.extend(Cue::of_name(&name));
+                    cues.extend(SecretCue::of_name(&name));
                 } else {
                     from = text.ceil_char_boundary(start + 1);
                 }
             }
-            Sign::Hint => cues.extend(Cue::of_hint(text, start, end)),
+            Sign::Hint => cues.extend(SecretCue::of_hint(text, start, end)),
             Sign::Scheme => address::find_after_scheme(text, start, found),
             Sign::At => address::find_before_at(text, start, found),
             Sign::PasswordFile => address::find_in_password_file(text, start, end, found),

@@ -27,21 +27,21 @@ const LIMIT: i32 = 0;
 
 /// The name of a secret, or a hint at one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cue {
+pub(super) struct SecretCue {
     start: usize,
     end: usize,
     /// `None` for a hint.
     kind: Option<NameKind>,
 }
 
-impl Cue {
+impl SecretCue {
     /// Returns the cue that a name is; `None` for names of a program, keys of maps, folders, tests that pass and versions that
     /// are pinned: no secrets stand near them.
-    pub fn of_name(name: &SecretName) -> Option<Cue> {
+    pub fn of_name(name: &SecretName) -> Option<SecretCue> {
         let is_pin = name.kind == NameKind::Pin && name.end - name.start == "pin".len() && !name.is_unspaced;
         let is_other =
             name.is_identifier || name.is_folder || name.is_bare_pass || is_pin || name.kind == NameKind::AnyKey;
-        (!is_other).then_some(Cue {
+        (!is_other).then_some(SecretCue {
             start: name.start,
             end: name.end,
             kind: Some(name.kind),
@@ -49,14 +49,14 @@ impl Cue {
     }
 
     /// Returns the cue that a hint is; `None` if it is only a part of a word.
-    pub fn of_hint(text: &str, start: usize, end: usize) -> Option<Cue> {
-        is_whole_word(text, start, end).then_some(Cue { start, end, kind: None })
+    pub fn of_hint(text: &str, start: usize, end: usize) -> Option<SecretCue> {
+        is_whole_word(text, start, end).then_some(SecretCue { start, end, kind: None })
     }
 }
 
 /// A word near a cue, with what is known about it.
 #[derive(Debug, Clone)]
-pub struct Candidate {
+pub struct SecretCandidate {
     pub range: Range<usize>,
     /// Indexes of its signs.
     pub signs: Vec<u16>,
@@ -77,7 +77,7 @@ static WEIGHTS: LazyLock<Vec<i32>> = LazyLock::new(|| {
 });
 
 /// Adds the words whose score is above the limit. `cues` are in order.
-pub(super) fn find(text: &str, cues: &[Cue], found: &mut Vec<Secret>) {
+pub(super) fn find(text: &str, cues: &[SecretCue], found: &mut Vec<Secret>) {
     for candidate in candidates(text, cues) {
         if score(&candidate) > LIMIT {
             push(found, candidate.range, "likely-secret");
@@ -86,12 +86,12 @@ pub(super) fn find(text: &str, cues: &[Cue], found: &mut Vec<Secret>) {
 }
 
 /// Returns the score of a word: the sum of the weights of its signs.
-pub fn score(candidate: &Candidate) -> i32 {
+pub fn score(candidate: &SecretCandidate) -> i32 {
     candidate.signs.iter().map(|sign| WEIGHTS[usize::from(*sign)]).sum()
 }
 
 /// Returns the words near cues that may be values. `cues` are in order.
-pub(super) fn candidates(text: &str, cues: &[Cue]) -> Vec<Candidate> {
+pub(super) fn candidates(text: &str, cues: &[SecretCue]) -> Vec<SecretCandidate> {
     let mut all = Vec::new();
     let mut at = 0;
     while let Some(first) = cues.get(at) {
@@ -137,7 +137,7 @@ struct Shaped {
 }
 
 /// Adds the candidates of one region.
-fn read_region(text: &str, region: Range<usize>, cues: &[Cue], all: &mut Vec<Candidate>) {
+fn read_region(text: &str, region: Range<usize>, cues: &[SecretCue], all: &mut Vec<SecretCandidate>) {
     let pieces = read_pieces(text, region);
     let shaped = pieces.iter().enumerate().filter_map(|(at, piece)| {
         let shape = candidate_shape(piece)?;
@@ -155,7 +155,7 @@ fn read_region(text: &str, region: Range<usize>, cues: &[Cue], all: &mut Vec<Can
         let rivals = near.filter(|other| other.shape >= one.shape).count() - 1;
         if let Some(signs) = around.signs(one.at, one.shape, rivals) {
             let piece = &pieces[one.at];
-            all.push(Candidate {
+            all.push(SecretCandidate {
                 range: piece.start..piece.end,
                 signs,
             });

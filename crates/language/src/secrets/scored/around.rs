@@ -6,14 +6,14 @@ use super::super::shape::{Shape, is_mixed, subwords};
 use super::super::window::{UNSPACED_BACK_LINKS, WordRole};
 use super::super::{forms, names, prose};
 use super::signs::{SignGroup, sign};
-use super::{Cue, REACH_AHEAD, REACH_BACK};
+use super::{REACH_AHEAD, REACH_BACK, SecretCue};
 use memchr::memmem;
 
 /// The pieces of a region with what they are among.
 pub(super) struct Around<'t> {
     text: &'t str,
     pieces: &'t [Piece<'t>],
-    cues: &'t [Cue],
+    cues: &'t [SecretCue],
     /// Sums over the gaps up to and with each piece.
     sums: Vec<Sums>,
     roles: Vec<WordRole>,
@@ -36,7 +36,7 @@ struct Tied {
 }
 
 impl<'t> Around<'t> {
-    pub fn new(text: &'t str, pieces: &'t [Piece<'t>], cues: &'t [Cue]) -> Around<'t> {
+    pub fn new(text: &'t str, pieces: &'t [Piece<'t>], cues: &'t [SecretCue]) -> Around<'t> {
         let roles = pieces.iter().map(|piece| WordRole::of(piece.text)).collect::<Vec<_>>();
         let mut sum = Sums::default();
         let sums = pieces.iter().zip(&roles).map(|(piece, role)| {
@@ -59,7 +59,7 @@ impl<'t> Around<'t> {
         let piece = &self.pieces[at];
         let end = self.cues.partition_point(|cue| cue.end <= piece.start);
         // A name says more than a hint that stands nearer.
-        let reaches = |cue: &&Cue| cue.end + REACH_AHEAD >= piece.start;
+        let reaches = |cue: &&SecretCue| cue.end + REACH_AHEAD >= piece.start;
         let near = self.cues[..end].iter().rev().take(3).filter(reaches);
         let cue = near.min_by_key(|cue| kind_rank(cue))?;
         let from = self.pieces.partition_point(|piece| piece.end <= cue.start).min(at);
@@ -75,7 +75,7 @@ impl<'t> Around<'t> {
         Some(self.tie(cue, at, to.min(self.pieces.len() - 1)))
     }
 
-    fn tie(&self, cue: &Cue, from: usize, to: usize) -> Tied {
+    fn tie(&self, cue: &SecretCue, from: usize, to: usize) -> Tied {
         let (first, last) = (self.sums[from], self.sums[to]);
         let pieces = to - from;
         let distance = match pieces {
@@ -312,11 +312,11 @@ impl<'t> Around<'t> {
 }
 
 /// Names first, hints last.
-fn kind_rank(cue: &Cue) -> usize {
+fn kind_rank(cue: &SecretCue) -> usize {
     usize::from(cue.kind.is_none())
 }
 
-fn kind_group(cue: &Cue) -> usize {
+fn kind_group(cue: &SecretCue) -> usize {
     match cue.kind {
         Some(NameKind::Password | NameKind::Phrase | NameKind::Leet) => 0,
         Some(NameKind::Token | NameKind::Key | NameKind::Header | NameKind::Cookie | NameKind::Signature) => 1,
