@@ -3,7 +3,9 @@
 //! of instructions do not depend on the load of the machine.
 //!
 //! `-- --short` doubles smaller structures twice, which takes about a minute; `.ci/run` does that. The exit status is 1 if an
-//! exponent is above the limit. `-- NAME` measures the structures whose names contain NAME.
+//! exponent is above the limit. `-- NAME` measures the structures whose names contain NAME, `-- --program=PATH` another build
+//! of the program. `-- --memory` prints the largest resident memory for each size in place of instructions, with the same
+//! limit (needs GNU time).
 
 mod growth {
     pub mod structures;
@@ -22,15 +24,23 @@ fn main() -> ExitCode {
         println!("growth: run with `cargo bench --bench growth`");
         return ExitCode::SUCCESS;
     }
+    let program = arguments
+        .iter()
+        .find_map(|argument| argument.strip_prefix("--program="));
+    let program = std::path::absolute(program.unwrap_or(env!("CARGO_BIN_EXE_backcast")));
+    let Ok(program) = program else {
+        return ExitCode::from(2);
+    };
     let is_short = arguments.iter().any(|argument| argument == "--short");
     let wanted = arguments.iter().filter(|argument| !argument.starts_with("--"));
     let wanted = wanted.collect::<Vec<_>>();
     let is_wanted =
         |structure: &&Structure| wanted.is_empty() || wanted.iter().any(|name| structure.name.contains(*name));
-    println!(
-        "{:<34} {:>8} {:>9}  instructions, in millions",
-        "structure", "size", "exponent"
-    );
+    let cost = match arguments.iter().any(|argument| argument == "--memory") {
+        true => MEMORY,
+        false => INSTRUCTIONS,
+    };
+    println!("{:<34} {:>8} {:>9}  {}", "structure", "size", "exponent", cost.unit);
     let mut status = ExitCode::SUCCESS;
     for structure in STRUCTURES.iter().filter(is_wanted) {
         let (size, doublings) = if is_short {
@@ -38,10 +48,12 @@ fn main() -> ExitCode {
         } else {
             (structure.size, 4)
         };
-        match measure(structure, size, doublings) {
+        match measure(&cost, &program, structure, size, doublings) {
             Ok(counts) => {
-                let exponent = exponent(&counts);
-                let millions = counts.iter().map(|count| format!("{:.0}", *count as f64 / 1e6));
+                let exponent = exponent(&counts, cost.least);
+                let millions = counts
+                    .iter()
+                    .map(|count| format!("{:.0}", *count as f64 / cost.divisor));
                 let millions = millions.collect::<Vec<_>>().join(" ");
                 println!(
                     "{:<34} {:>8} {exponent:>9.2}  {millions}",
@@ -62,37 +74,72 @@ fn main() -> ExitCode {
     status
 }
 
-/// Counts the instructions for one element, then for `size` and its doublings.
-fn measure(structure: &Structure, size: usize, doublings: u32) -> Result<Vec<u64>, String> {
+/// What is counted of a run.
+struct Cost {
+    unit: &'static str,
+    /// How much is one unit.
+    divisor: f64,
+    /// The least that tells one run from another.
+    least: u64,
+    /// What the program runs under.
+    tool: &'static [&'static str],
+    /// What stands before the count in the tool's report.
+    label: &'static str,
+}
+
+const INSTRUCTIONS: Cost = Cost {
+    unit: "instructions, in millions",
+    divisor: 1e6,
+    least: 1,
+    tool: &["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"],
+    label: "Collected :",
+};
+
+const MEMORY: Cost = Cost {
+    unit: "resident memory, in MB",
+    divisor: 1e3,
+    least: 8_000,
+    tool: &["/usr/bin/time", "-f", "Peak in KB: %M"],
+    label: "Peak in KB:",
+};
+
+/// Counts the cost of one element, then of `size` and its doublings.
+fn measure(
+    cost: &Cost,
+    program: &Path,
+    structure: &Structure,
+    size: usize,
+    doublings: u32,
+) -> Result<Vec<u64>, String> {
     let sizes = (0..=doublings).map(|doubling| size << doubling);
     std::iter::once(1)
         .chain(sizes)
-        .map(|size| count(structure, size))
+        .map(|size| count(cost, program, structure, size))
         .collect()
 }
 
-/// Returns the exponent of the last doubling, without what the program costs for one element.
-fn exponent(counts: &[u64]) -> f64 {
+/// Returns the exponent of the last doubling, without what the program costs for one element. Costs below `least` are noise.
+fn exponent(counts: &[u64], least: u64) -> f64 {
     let [base, .., before, last] = *counts else {
         return f64::NAN;
     };
-    let work = |count: u64| count.saturating_sub(base).max(1) as f64;
+    let work = |count: u64| count.saturating_sub(base).max(least) as f64;
     (work(last) / work(before)).log2()
 }
 
-fn count(structure: &Structure, size: usize) -> Result<u64, String> {
+fn count(cost: &Cost, program: &Path, structure: &Structure, size: usize) -> Result<u64, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     (structure.write)(folder.path(), size).map_err(|error| error.to_string())?;
-    let mut command = Command::new("valgrind");
-    command
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(env!("CARGO_BIN_EXE_backcast"))
-        .args(structure.args);
+    let [tool, options @ ..] = cost.tool else {
+        return Err("no tool".to_owned());
+    };
+    let mut command = Command::new(tool);
+    command.args(options).arg(program).args(structure.args);
     let report = run(&mut command, folder.path())?;
-    let collected = report.lines().find_map(|line| line.split("Collected :").nth(1));
+    let collected = report.lines().find_map(|line| line.split(cost.label).nth(1));
     collected
         .and_then(|count| count.trim().parse().ok())
-        .ok_or_else(|| format!("callgrind gave no count: {}", report.lines().last().unwrap_or_default()))
+        .ok_or_else(|| format!("{tool} gave no count: {}", report.lines().last().unwrap_or_default()))
 }
 
 /// Runs a command in a folder. Returns its standard error.

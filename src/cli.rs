@@ -48,6 +48,7 @@ Environment:
   CLAUDE_CONFIG_DIR  the client's home; its folder `projects` is read when no path is given
   BACKCAST_POLICY    policy to use when --policy is not given
   BACKCAST_CACHE     folder of the cache (default: backcast in the user's cache folder)
+  BACKCAST_SHARED_CACHE  prefix of a bucket where machines share a cache
   BACKCAST_OFFLINE   like --offline
   ANTHROPIC_API_KEY  key for --backend anthropic (or ANTHROPIC_AUTH_TOKEN); ANTHROPIC_BASE_URL is its server
   BROWSER            browser that `report --open` starts
@@ -171,6 +172,16 @@ pub struct ReadingArgs {
         help_heading = "Reading"
     )]
     pub cache_dir: Option<PathBuf>,
+    /// Prefix of a bucket, such as `s3://team-cache/backcast`, where machines share what they made of logs in object stores: a log
+    /// that one of them has parsed is parsed by no other. Used beside the cache of this machine.
+    #[arg(
+        long,
+        env = "BACKCAST_SHARED_CACHE",
+        value_name = "URL",
+        hide_env_values = true,
+        help_heading = "Reading"
+    )]
+    pub shared_cache: Option<PathBuf>,
     /// List problems with file, line and byte offset: the first ten of each kind per file, at most a thousand. Without it, only
     /// their number is shown.
     #[arg(long, help_heading = "Problems")]

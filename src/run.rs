@@ -20,6 +20,7 @@ mod read;
 mod remote;
 mod selection;
 mod session_view;
+mod shared;
 mod source;
 mod split;
 mod trail;
@@ -41,7 +42,7 @@ use crate::usage::session::TimeRange;
 use cache::ContentHash;
 use early::ReportContext;
 use parsing::{BufferPool, parse_log};
-use read::{StoredLog, read_logs, sealed_length, set_default_session};
+use read::{StoredLog, default_session, read_logs, sealed_length, set_default_session};
 use replay::prices::PriceTable;
 use replay::sim::trace::Trace;
 use replay::windows::WindowSurvey;
@@ -63,15 +64,6 @@ use transcript::parallel::parallel_map;
 use transcript::problem::Problem;
 use transcript::thread::SessionLog;
 
-/// How boundaries are counted among the kinds of records, by agent.
-const BOUNDARY_KINDS: [&str; 5] = [
-    "system/compact_boundary",
-    "compacted",
-    "event_msg/context_compacted",
-    "part/compaction",
-    "compaction",
-];
-
 /// How many sessions share a log that is split. Unpacking a log a few times costs less than splitting it.
 const MIN_SPLIT_SESSIONS: usize = 4;
 
@@ -80,7 +72,7 @@ const STREAM_BATCH: usize = 32;
 
 /// All logs of a run, packed, and how they fall into sessions.
 pub struct Run {
-    logs: Vec<DiscoveredLog>,
+    logs: Arc<[DiscoveredLog]>,
     io: IoMode,
     limits: ReadLimits,
     stored: Vec<StoredLog>,
@@ -97,7 +89,7 @@ pub struct Run {
     /// Whether line hashes were wanted.
     with_line_hashes: bool,
     /// Logs that many sessions share, once one of these was loaded, split into a part for each.
-    split: Vec<OnceLock<SplitLog>>,
+    split: Vec<OnceLock<Box<SplitLog>>>,
     /// Which logs hold a compaction.
     compacted: Vec<bool>,
     /// By session: chains and traces that were built before the pass that needs them.
@@ -124,19 +116,24 @@ pub type LogHash = (String, u64, Option<ContentHash>);
 impl Run {
     /// Reads all logs.
     pub fn read(logs: &[DiscoveredLog], options: &ReadOptions<'_>) -> Run {
+        Run::read_shared(&logs.into(), options)
+    }
+
+    /// Reads all logs and shares their list, which is long if there are many.
+    pub fn read_shared(logs: &Arc<[DiscoveredLog]>, options: &ReadOptions<'_>) -> Run {
         Run::read_known(logs, &known_contents(logs, options), None, options)
     }
 
     /// Reads all logs, of which some may have contents that the cache knows.
     fn read_known(
-        logs: &[DiscoveredLog],
+        logs: &Arc<[DiscoveredLog]>,
         known: &[Option<ContentHash>],
         reporting: Option<ReportContext<'_>>,
         options: &ReadOptions<'_>,
     ) -> Run {
-        let read = read_logs(logs, known, reporting, options);
+        let (read, kinds) = read_logs(logs, known, reporting, options);
         let mut run = Run {
-            logs: logs.to_vec(),
+            logs: Arc::clone(logs),
             io: options.io,
             limits: options.limits,
             stored: Vec::with_capacity(read.len()),
@@ -153,29 +150,22 @@ impl Run {
             by_path: OnceLock::new(),
             plan: CorpusPlan::default(),
             selection: Selection::default(),
-            kinds: BTreeMap::new(),
+            kinds,
             lines: 0,
             bytes: 0,
             problems: Vec::new(),
         };
-        // Each log has a dozen or two of the same few kinds: found by hash, sorted once.
-        let mut kinds = HashMap::new();
         for one in read {
             run.problems.extend(one.problems);
             run.lines += one.counts.lines;
             run.bytes += one.counts.bytes;
-            let is_boundary = |(kind, _): &(String, u64)| BOUNDARY_KINDS.contains(&kind.as_str());
-            run.compacted.push(one.counts.kinds.iter().any(is_boundary));
-            for (kind, count) in one.counts.kinds {
-                *kinds.entry(kind).or_insert(0) += count;
-            }
+            run.compacted.push(one.counts.is_compacted);
             run.stored.push(one.stored);
             run.hashes.push(one.hash);
             run.contents.push(one.hash.filter(|_| one.is_cacheable));
             run.packed_line_hashes.extend(one.line_hashes);
             run.outlines.push(one.outline);
         }
-        run.kinds = kinds.into_iter().collect();
         if let Some(query) = options.selection {
             run.selection = query.resolve(run.newest());
         }
@@ -231,7 +221,7 @@ impl Run {
 
     /// Returns the hash of each log, in the order of the logs. Asked for by [`ReadOptions::with_content_hashes`].
     pub fn log_hashes(&self) -> Vec<LogHash> {
-        let logs = std::iter::zip(&self.logs, &self.hashes);
+        let logs = std::iter::zip(self.logs.iter(), &self.hashes);
         logs.map(|(found, hash)| (found.path.display().to_string(), found.stamp.size, *hash))
             .collect()
     }
@@ -370,13 +360,19 @@ impl Run {
         (results.collect(), problems)
     }
 
+    /// Lets go of the logs that belong to one session alone and are not loaded again.
+    fn release_session(&self, plan: &SessionPlan) {
+        let own = plan.logs.iter().filter(|log| self.outlines[**log].sessions.len() == 1);
+        own.for_each(|log| self.stored[*log].release());
+    }
+
     /// Loads what a log has of a session: all of the log if few sessions share it.
     fn load_log(&self, at: usize, session: &str) -> SessionLog {
         if self.outlines[at].sessions.len() < MIN_SPLIT_SESSIONS {
             return self.load_whole_log(at);
         }
         let split = self.split[at].get_or_init(|| {
-            let split = SplitLog::new(self.load_whole_log(at));
+            let split = Box::new(SplitLog::new(self.load_whole_log(at)));
             self.stored[at].release();
             split
         });
@@ -403,7 +399,7 @@ impl Run {
                 .builder
                 .finish()
         });
-        set_default_session(&mut log, &outline.default_session);
+        set_default_session(&mut log, &default_session(&self.logs[at]));
         log.separate_calls(self.families[at]);
         SessionLog {
             path: outline.path.clone(),

@@ -18,7 +18,7 @@ pub struct Structure {
 pub const STRUCTURES: &[Structure] = &[
     Structure {
         name: "sessions in one log",
-        size: 512,
+        size: 2048,
         write: sessions_in_one_log,
         args: &["stats", "log.jsonl", "--no-cache", "--quiet", "--threads=1"],
     },
@@ -75,7 +75,7 @@ pub const STRUCTURES: &[Structure] = &[
     },
     Structure {
         name: "rule sentences in one message",
-        size: 128,
+        size: 512,
         write: rule_sentences,
         args: &[
             "memory",
@@ -88,7 +88,7 @@ pub const STRUCTURES: &[Structure] = &[
     },
     Structure {
         name: "distinct memories, written",
-        size: 128,
+        size: 512,
         write: memories,
         args: &["memory", "extract", "log.jsonl", "--dir=memories", "--quiet"],
     },
@@ -103,6 +103,99 @@ pub const STRUCTURES: &[Structure] = &[
         size: 256,
         write: memory_files,
         args: &["memory", "dream", "--dir=memories", "--force", "--dry-run"],
+    },
+    Structure {
+        name: "memory files, recalled",
+        size: 256,
+        write: memory_files,
+        args: &["memory", "recall", "check the module before", "--dir=memories"],
+    },
+    Structure {
+        name: "sub-agents, summed up",
+        size: 1024,
+        write: sub_agents,
+        args: &["stats", "log.jsonl", "--no-cache", "--quiet", "--threads=1", "-f=json"],
+    },
+    Structure {
+        name: "sub-agents without ids",
+        size: 1024,
+        write: nameless_sub_agents,
+        args: &[
+            "report",
+            "log.jsonl",
+            "--no-cache",
+            "--quiet",
+            "--threads=1",
+            "-o=page.html",
+        ],
+    },
+    Structure {
+        name: "rewound branches",
+        size: 512,
+        write: rewound_branches,
+        args: &["replay", "log.jsonl", "--no-cache", "--quiet", "--threads=1"],
+    },
+    Structure {
+        name: "tool calls of one message",
+        size: 512,
+        write: tool_calls,
+        args: &["replay", "log.jsonl", "--no-cache", "--quiet", "--threads=1"],
+    },
+    Structure {
+        name: "tool calls of one message, noted",
+        size: 128,
+        write: tool_calls,
+        args: &[
+            "notes",
+            "log.jsonl",
+            "--no-cache",
+            "--quiet",
+            "--threads=1",
+            "--out=notes",
+        ],
+    },
+    Structure {
+        name: "rounds, noted",
+        size: 512,
+        write: rounds,
+        args: &[
+            "notes",
+            "log.jsonl",
+            "--no-cache",
+            "--quiet",
+            "--threads=1",
+            "--out=notes",
+        ],
+    },
+    Structure {
+        name: "rounds, searched",
+        size: 1024,
+        write: rounds,
+        args: &["search", "please look", "log.jsonl", "--quiet", "--threads=1"],
+    },
+    Structure {
+        name: "days and projects, on a page",
+        size: 64,
+        write: days,
+        args: &["report", "logs", "--no-cache", "--quiet", "--threads=1", "-o=page.html"],
+    },
+    Structure {
+        name: "days and projects, validated",
+        size: 128,
+        write: days,
+        args: &["validate", "logs", "--no-cache", "--quiet", "--threads=1"],
+    },
+    Structure {
+        name: "titles by their last message",
+        size: 1024,
+        write: leaf_titles,
+        args: &["stats", "log.jsonl", "--no-cache", "--quiet", "--threads=1"],
+    },
+    Structure {
+        name: "changes of the model, audited",
+        size: 512,
+        write: model_changes,
+        args: &["audit", "log.jsonl", "--no-cache", "--quiet", "--threads=1"],
     },
 ];
 
@@ -214,6 +307,100 @@ fn sub_agents(folder: &Path, size: usize) -> io::Result<()> {
         let prompt = log.record("S", None, own("user", json!({"role": "user", "content": "go"})))?;
         let answer = response(&format!("msg_{}", log.next), 10);
         log.record("S", Some(&prompt), own("assistant", answer))?;
+    }
+    Ok(())
+}
+
+/// Sub-agents of old clients, which have no id: each is a chain of its own.
+fn nameless_sub_agents(folder: &Path, size: usize) -> io::Result<()> {
+    let mut log = LogWriter::create(&folder.join("log.jsonl"))?;
+    let prompt = log.prompt("S", None, "go")?;
+    log.answer("S", &prompt, 1_000)?;
+    for _ in 0..size {
+        let own = |kind: &str, message: Value| json!({"type": kind, "isSidechain": true, "message": message});
+        let prompt = log.record("S", None, own("user", json!({"role": "user", "content": "go"})))?;
+        let answer = response(&format!("msg_{}", log.next), 10);
+        log.record("S", Some(&prompt), own("assistant", answer))?;
+    }
+    Ok(())
+}
+
+/// The user goes back to the first answer again and again.
+fn rewound_branches(folder: &Path, size: usize) -> io::Result<()> {
+    let mut log = LogWriter::create(&folder.join("log.jsonl"))?;
+    let prompt = log.prompt("S", None, "please do it")?;
+    let first = log.answer("S", &prompt, 1_000)?;
+    for _ in 0..size {
+        let prompt = log.prompt("S", Some(&first), "please do it otherwise")?;
+        log.answer("S", &prompt, 2_000)?;
+    }
+    Ok(())
+}
+
+/// One response with very many parallel calls, and one message with all results.
+fn tool_calls(folder: &Path, size: usize) -> io::Result<()> {
+    let mut log = LogWriter::create(&folder.join("log.jsonl"))?;
+    let prompt = log.prompt("S", None, "please look at everything")?;
+    let mut message = response("msg_calls", 1_000);
+    let call = |number: usize| {
+        let input = json!({"file_path": format!("/w/file{number}.rs")});
+        json!({"type": "tool_use", "id": format!("toolu_{number}"), "name": "Read", "input": input})
+    };
+    message["content"] = (0..size).map(call).collect();
+    let answer = log.record("S", Some(&prompt), json!({"type": "assistant", "message": message}))?;
+    let result = |number: usize| {
+        let content = format!("     1\tline {number}");
+        json!({"type": "tool_result", "tool_use_id": format!("toolu_{number}"), "content": content})
+    };
+    let content = (0..size).map(result).collect::<Value>();
+    let results = json!({"type": "user", "message": {"role": "user", "content": content}});
+    let results = log.record("S", Some(&answer), results)?;
+    log.answer("S", &results, 50_000).map(drop)
+}
+
+/// Every session has a day and a project of its own.
+fn days(folder: &Path, size: usize) -> io::Result<()> {
+    fs::create_dir(folder.join("logs"))?;
+    for number in 0..size {
+        let mut log = LogWriter::create(&folder.join(format!("logs/{number}.jsonl")))?;
+        log.next = 2 * number;
+        let session = format!("session-{number}");
+        let time = format!(
+            "20{:02}-{:02}-{:02}T12:00:00.000Z",
+            number / 336 % 90,
+            1 + number / 28 % 12,
+            1 + number % 28
+        );
+        let common = |kind: &str, message: Value| json!({"type": kind, "message": message, "timestamp": time, "cwd": format!("/work/project{number}")});
+        let prompt = log.record(&session, None, common("user", json!({"role": "user", "content": "go"})))?;
+        let answer = response(&format!("msg_{}", log.next), 1_000);
+        log.record(&session, Some(&prompt), common("assistant", answer))?;
+    }
+    Ok(())
+}
+
+/// Titles that old clients wrote into other logs name a conversation by its last message.
+fn leaf_titles(folder: &Path, size: usize) -> io::Result<()> {
+    let mut log = LogWriter::create(&folder.join("log.jsonl"))?;
+    for number in 0..size {
+        let session = format!("session-{number}");
+        let prompt = log.prompt(&session, None, "please do it")?;
+        let answer = log.answer(&session, &prompt, 1_000)?;
+        let title = json!({"type": "summary", "summary": format!("Work {number}"), "leafUuid": answer});
+        writeln!(log.out, "{title}")?;
+    }
+    Ok(())
+}
+
+/// The user changes the model before every call.
+fn model_changes(folder: &Path, size: usize) -> io::Result<()> {
+    let mut log = LogWriter::create(&folder.join("log.jsonl"))?;
+    let mut before = None;
+    for _ in 0..size {
+        let text = "<local-command-stdout>Set model to opus (claude-opus-4-5)</local-command-stdout>";
+        let answer = log.prompt("S", before.as_deref(), text)?;
+        let prompt = log.prompt("S", Some(&answer), "please go on")?;
+        before = Some(log.answer("S", &prompt, 100_000)?);
     }
     Ok(())
 }

@@ -200,7 +200,7 @@ fn outlines(prepared: &Prepared) -> Vec<LogOutline> {
     std::iter::zip(&prepared.paths, &prepared.packed)
         .map(|(path, packed)| {
             let outline = PackedOutline::read(packed).expect("a packed log");
-            LogOutline::new(path.display().to_string(), String::new(), &outline)
+            LogOutline::new(path.display().to_string(), "", &outline)
         })
         .collect()
 }

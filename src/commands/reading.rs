@@ -19,6 +19,7 @@ impl From<&ReadingArgs> for LogInput {
             max_line: args.max_line,
             follow_links: args.follow_links,
             cache: resolve_cache_folder(args.cache_dir.as_deref()).filter(|_| !args.no_cache),
+            shared_cache: args.shared_cache.clone(),
             quiet: args.quiet,
             wants_all_problems: args.wants_problem_list(),
             ..LogInput::default()

@@ -238,14 +238,6 @@ impl ReplayRun<'_> {
     }
 }
 
-/// Adds a large row without room for as many again.
-fn push_tightly<R>(rows: &mut Vec<R>, row: R) {
-    if rows.len() == rows.capacity() {
-        rows.reserve_exact(rows.len() / 8 + 16);
-    }
-    rows.push(row);
-}
-
 impl ReplayOutcome {
     /// Nothing yet, of so many logs.
     pub(super) fn new(logs: usize, learned_summary: Option<u64>) -> ReplayOutcome {
@@ -264,11 +256,9 @@ impl ReplayOutcome {
 
     /// Adds a session. Returns the rows of its calls.
     pub(super) fn add_session(&mut self, done: SessionReplayOutput) -> io::Result<RowBatch<RoundRow>> {
-        self.total.merge(&done.replayed.row);
-        push_tightly(&mut self.sessions, done.replayed.row);
-        if let Some(comparison) = done.comparison {
-            push_tightly(&mut self.comparisons, comparison);
-        }
+        self.total.merge(&done.row);
+        self.sessions.push(done.row);
+        self.comparisons.extend(done.comparison);
         if let Some(losses) = done.losses {
             self.losses.get_or_insert_default().add(losses);
         }

@@ -241,7 +241,7 @@ pub fn render_page(mut content: PageContent) -> String {
                 continue;
             };
             drawn.push(at);
-            let data = embed_json(mask_secrets(rounds.chains.clone().into()));
+            let data = &rounds.chains;
             let _ = writeln!(
                 blocks,
                 "<script type=\"application/json\" id=\"run{number}-{at}\">{data}</script>"

@@ -1,7 +1,7 @@
 //! The calls of a chain as the page draws them: packed, and added up by day, model and fullness. Cells come from
 //! [`ROUND_COLUMNS`], of a run that just ended or of the files of an earlier one.
 
-use crate::page::pack;
+use crate::page::{embed_json, mask_secrets, pack};
 use crate::views::replay::{ROUND_COLUMNS, RoundRow};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -223,24 +223,46 @@ impl PageTally {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionRounds {
     pub session: String,
-    /// Packed chains.
-    pub chains: Vec<Json>,
+    /// Packed chains as they stand on the page: a list. As values they would take several times the memory.
+    pub chains: String,
     pub tally: PageTally,
 }
 
 impl SessionRounds {
-    /// Packs the calls of a session, which are ordered chain by chain.
-    pub fn from_rows(session: &str, rows: &[RoundRow]) -> SessionRounds {
-        let cells = |row| ROUND_COLUMNS.iter().map(|column| column.cell(row)).collect();
-        let mut packed = SessionRounds {
+    /// Of a session whose calls follow, chain by chain.
+    pub fn of_session(session: &str) -> SessionRounds {
+        SessionRounds {
             session: session.to_owned(),
             ..SessionRounds::default()
+        }
+    }
+
+    /// Packs the calls of chains that are complete, and takes them from the list. It is called after every chain: a session may
+    /// have very many. What follows may belong to the last agent, too.
+    pub fn take_complete(&mut self, rows: &mut Vec<RoundRow>) {
+        let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+            return;
         };
+        if first.agent != last.agent {
+            let complete = rows.partition_point(|row| row.agent == first.agent);
+            self.pack_rows(&rows[..complete]);
+            rows.drain(..complete);
+        }
+    }
+
+    /// Packs the last calls.
+    pub fn finish(mut self, rows: &[RoundRow]) -> SessionRounds {
+        self.pack_rows(rows);
+        self.close_list();
+        self
+    }
+
+    fn pack_rows(&mut self, rows: &[RoundRow]) {
+        let cells = |row| ROUND_COLUMNS.iter().map(|column| column.cell(row)).collect();
         // Cells take several times the memory of a row: those of one chain at a time.
         for chain in rows.chunk_by(|a, b| a.agent == b.agent) {
-            packed.push_chains(&chain.iter().map(cells).collect::<Vec<_>>());
+            self.push_chains(&chain.iter().map(cells).collect::<Vec<_>>());
         }
-        packed
     }
 
     /// Packs the calls of a session, which are ordered chain by chain.
@@ -250,14 +272,25 @@ impl SessionRounds {
             ..SessionRounds::default()
         };
         packed.push_chains(rounds);
+        packed.close_list();
         packed
+    }
+
+    /// Ends the list of chains.
+    fn close_list(&mut self) {
+        if self.chains.is_empty() {
+            self.chains.push('[');
+        }
+        self.chains.push(']');
+        self.chains.shrink_to_fit();
     }
 
     fn push_chains(&mut self, rounds: &[RoundCells]) {
         for chain in rounds.chunk_by(|a, b| text(a, "agent") == text(b, "agent")) {
             self.tally.add(ChainRounds(chain));
-            self.chains
-                .push(pack_chain(text(&chain[0], "agent"), ChainRounds(chain)));
+            let packed = pack_chain(text(&chain[0], "agent"), ChainRounds(chain));
+            self.chains.push(if self.chains.is_empty() { '[' } else { ',' });
+            self.chains.push_str(&embed_json(mask_secrets(packed)));
         }
     }
 }
@@ -377,9 +410,13 @@ mod tests {
             builder.push(of(session));
         }
         let sessions = builder.finish();
-        let found = sessions
-            .iter()
-            .map(|found| (found.session.as_str(), &found.chains[0]["rounds"]));
-        assert_eq!(found.collect::<Vec<_>>(), [("a", &json!(2)), ("b", &json!(1))]);
+        let found = sessions.iter().map(|found| {
+            (
+                found.session.as_str(),
+                serde_json::from_str::<Json>(&found.chains).unwrap(),
+            )
+        });
+        let found = found.map(|(session, chains)| (session, chains[0]["rounds"].clone()));
+        assert_eq!(found.collect::<Vec<_>>(), [("a", json!(2)), ("b", json!(1))]);
     }
 }

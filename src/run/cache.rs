@@ -10,6 +10,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "the cache is files, and looks at their times")]
 
+use crate::run::shared::SharedCache;
+use remote::is_object_url;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -21,6 +23,7 @@ use table::store::{EntryKind, EntryName, EntryStore};
 use transcript::bytes::Compression;
 use transcript::discover::{DiscoveredLog, FileStamp, LogOrigin};
 use transcript::line_hashes::LineHashes;
+use transcript::pack::PackedOutline;
 
 /// Version of this build, and a hash of the sources that cached values depend on (see build.rs).
 pub const BUILD_ID: &str = concat!(env!("CARGO_PKG_VERSION"), "-", env!("BACKCAST_SOURCE_HASH"));
@@ -43,7 +46,10 @@ const SUMMARIES: &str = "summaries";
 const MAX_SUMMARIES: usize = 8;
 
 /// Hash of a log's content.
-pub type ContentHash = [u8; 32];
+pub type ContentHash = [u8; CONTENT_BYTES];
+
+/// Length of a [`ContentHash`].
+const CONTENT_BYTES: usize = 32;
 
 /// State of each known file, and its content, by the hash of its path.
 pub type FileIndex = HashMap<u128, (FileStamp, ContentHash)>;
@@ -79,6 +85,8 @@ pub struct Cache {
     index: FileIndex,
     /// Sizes of the files in the index.
     sizes: HashSet<u64>,
+    /// What machines share, if the user named it.
+    shared: Option<SharedCache>,
     /// Files to add to the index.
     new_files: Mutex<Vec<(u128, FileStamp, ContentHash)>>,
 }
@@ -95,13 +103,19 @@ impl Cache {
             max_line: max_line as u64,
             sizes: index.values().map(|(stamp, _)| stamp.size).collect(),
             index,
+            shared: None,
             new_files: Mutex::default(),
         }
     }
 
+    /// Adds a cache that machines share.
+    pub fn with_shared(self, shared: Option<SharedCache>) -> Cache {
+        Cache { shared, ..self }
+    }
+
     /// Returns how many entries were damaged and had to be computed again.
     pub fn rebuilt_count(&self) -> u64 {
-        self.store.damaged_count()
+        self.store.damaged_count() + self.shared.as_ref().map_or(0, SharedCache::damaged_count)
     }
 
     /// Returns the name of an entry. The compression is part of it: the same bytes are another log if the file name says that
@@ -132,6 +146,52 @@ impl Cache {
             return None;
         }
         Some(packed)
+    }
+
+    /// Returns a part of a log in an object store, and the hash of the log's content, from the cache that machines share.
+    pub fn get_shared(&self, found: &DiscoveredLog, part: CachePart) -> Option<(ContentHash, Vec<u8>)> {
+        let shared = self.shared.as_ref().filter(|_| has_object_name(found))?;
+        let mut body = shared.read(part.kind(), &self.object_name(found, part))?;
+        let content = body.first_chunk::<CONTENT_BYTES>().copied();
+        let packed = body.split_off(body.len().min(CONTENT_BYTES));
+        // A checksum is no proof: entries come from other machines.
+        let is_usable = match part {
+            CachePart::Log => PackedOutline::read(&packed).is_ok(),
+            CachePart::Lines => LineHashes::unpack(&packed).is_ok(),
+        };
+        match content.filter(|_| is_usable) {
+            Some(content) => Some((content, packed)),
+            None => {
+                shared.note_damaged();
+                None
+            }
+        }
+    }
+
+    /// Shares a part of a log in an object store with other machines.
+    pub fn put_shared(&self, found: &DiscoveredLog, content: ContentHash, part: CachePart, packed: &[u8]) {
+        if let Some(shared) = self.shared.as_ref().filter(|_| has_object_name(found)) {
+            let body = [&content[..], packed].concat();
+            shared.write(part.kind(), &self.object_name(found, part), &body);
+        }
+    }
+
+    /// Returns the name of an entry that is shared. A machine knows it as soon as the object is listed.
+    fn object_name(&self, found: &DiscoveredLog, part: CachePart) -> EntryName {
+        let path = found.path.as_os_str().as_encoded_bytes();
+        let mut hasher = self.name_hasher(part.kind());
+        hasher
+            .update(&(path.len() as u64).to_le_bytes())
+            .update(path)
+            .update(&found.stamp.size.to_le_bytes())
+            .update(&found.stamp.changed.to_le_bytes())
+            .update(&[found.packing as u8]);
+        EntryName::new(*hasher.finalize().as_bytes())
+    }
+
+    /// Waits until all that is shared is written. Returns why the shared cache could not be used; `None` if it could.
+    pub fn finish_sharing(&self) -> Option<String> {
+        self.shared.as_ref()?.finish()
     }
 
     /// Stores a part of a log whose file [`is_settled`]. A failure to write costs time later and nothing else.
@@ -301,6 +361,11 @@ pub fn is_settled(found: &DiscoveredLog) -> bool {
         .duration_since(UNIX_EPOCH)
         .map_or(0, |now| now.as_nanos() as i128);
     is_unchanged && now - found.stamp.modified >= RACY_NANOS
+}
+
+/// Whether a log is an object whose entity tag is known. An empty one is not worth a request.
+fn has_object_name(found: &DiscoveredLog) -> bool {
+    !is_file(found) && is_object_url(&found.path) && found.stamp.changed != 0 && found.stamp.size > 0
 }
 
 fn is_file(found: &DiscoveredLog) -> bool {

@@ -43,7 +43,11 @@ pub(super) fn map_fetched<F: Send, R: Send>(
     let budget = ByteBudget::new(FETCHED_BYTES);
     let (sender, receiver) = sync_channel(FETCHERS);
     let receiver = Mutex::new(receiver);
-    let mut done = std::thread::scope(|scope| {
+    let mut places = vec![0; numbers.iter().max().map_or(0, |most| most + 1)];
+    for (place, number) in numbers.iter().enumerate() {
+        places[*number] = place;
+    }
+    let done = std::thread::scope(|scope| {
         for _ in 0..FETCHERS.min(numbers.len()) {
             let (sender, next, budget, size, fetch) = (sender.clone(), &next, &budget, &size, &fetch);
             scope.spawn(move || {
@@ -64,14 +68,15 @@ pub(super) fn map_fetched<F: Send, R: Send>(
         let done = parallel_map(numbers, take);
         // Whoever still fetches after a panic must not wait for a taker.
         drop(receiver);
-        done.into_iter().flatten().collect::<Vec<_>>()
+        done
     });
-    let mut places = vec![0; numbers.iter().max().map_or(0, |most| most + 1)];
-    for (place, number) in numbers.iter().enumerate() {
-        places[*number] = place;
-    }
-    done.sort_unstable_by_key(|(number, _)| places[*number]);
-    done.into_iter().map(|(_, result)| result).collect()
+    // In place: with many small logs a second list of them would be as large as all else.
+    let placed = done
+        .into_iter()
+        .filter_map(|one| one.map(|(number, result)| (places[number], result)));
+    let mut placed = placed.collect::<Vec<_>>();
+    placed.sort_unstable_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Waits for what is fetched next.

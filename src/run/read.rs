@@ -11,9 +11,10 @@ use crate::run::source::MessageFilter;
 use crate::run::split::empty_log;
 use crate::run::trail::ReadTrail;
 use crate::usage::session::SessionReport;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use table::store::SEAL_BYTES;
 use transcript::build::LogBuffers;
 use transcript::bytes::{Compression, IoMode, ReadLimits, SourceFault};
@@ -146,59 +147,88 @@ pub(super) struct LoadedLog {
 
 /// Counts that are summed over all logs.
 pub(super) struct LogCounts {
-    pub kinds: Vec<(String, u64)>,
+    /// Whether a compaction is recorded.
+    pub is_compacted: bool,
     pub lines: u64,
     pub bytes: u64,
 }
 
 impl LogCounts {
     /// Counts of a log, or of the outline of one; its problems are added to `problems`.
-    fn new(path: &str, log: &Log, problems: &mut Vec<Problem>) -> LogCounts {
+    fn new(path: &str, log: &Log, problems: &mut Vec<Problem>, budget: &ReadBudget) -> LogCounts {
         problems.extend(Problem::lines(path, &log.problems));
-        let name = |(kind, count): &(u32, u64)| (log.string(*kind).to_owned(), *count);
+        budget.add_kinds(log);
+        let is_boundary = |(kind, _): &(u32, u64)| BOUNDARY_KINDS.contains(&log.string(*kind));
         LogCounts {
-            kinds: log.kinds.iter().map(name).collect(),
+            is_compacted: log.kinds.iter().any(is_boundary),
             lines: log.lines,
             bytes: log.bytes,
         }
     }
 }
 
-/// Memory that logs share while they are read.
+/// What logs share while they are read.
 pub(super) struct ReadBudget {
     /// How much is left of [`WHOLE_LOG_BUDGET`].
     whole_bytes_left: AtomicUsize,
     buffers: BufferPool,
+    /// Lines by record type, over all logs: there may be very many logs, with the same few types.
+    kinds: Mutex<HashMap<String, u64>>,
 }
 
 impl ReadBudget {
     /// For logs that are all packed.
     pub fn packed() -> ReadBudget {
+        ReadBudget::new(0)
+    }
+
+    fn new(whole_bytes: usize) -> ReadBudget {
         ReadBudget {
-            whole_bytes_left: AtomicUsize::new(0),
+            whole_bytes_left: AtomicUsize::new(whole_bytes),
             buffers: BufferPool::default(),
+            kinds: Mutex::default(),
+        }
+    }
+
+    /// Adds the lines of a log, by record type.
+    fn add_kinds(&self, log: &Log) {
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        for (kind, count) in &log.kinds {
+            let name = log.string(*kind);
+            match kinds.get_mut(name) {
+                Some(sum) => *sum += count,
+                None => {
+                    kinds.insert(name.to_owned(), *count);
+                }
+            }
         }
     }
 }
 
-/// Reads logs on all threads; results in their order.
+/// How boundaries are counted among the kinds of records, by agent.
+const BOUNDARY_KINDS: [&str; 5] = [
+    "system/compact_boundary",
+    "compacted",
+    "event_msg/context_compacted",
+    "part/compaction",
+    "compaction",
+];
+
+/// Reads logs on all threads; results in their order. Also returns the lines by record type.
 pub(super) fn read_logs(
     logs: &[DiscoveredLog],
     known: &[Option<ContentHash>],
     reporting: Option<ReportContext<'_>>,
     options: &ReadOptions<'_>,
-) -> Vec<LoadedLog> {
-    let budget = ReadBudget {
-        whole_bytes_left: AtomicUsize::new(WHOLE_LOG_BUDGET),
-        buffers: BufferPool::default(),
-    };
+) -> (Vec<LoadedLog>, BTreeMap<String, u64>) {
+    let budget = ReadBudget::new(WHOLE_LOG_BUDGET);
     let waits = logs.iter().any(is_remote);
     let read = |numbers: Vec<usize>, early: Option<&EarlyReporter<'_>>| match options.parts {
-        Some(parts) => parallel_map(&numbers, |&at| (at, read_part(parts, at, options))),
+        Some(parts) => parallel_map(&numbers, |&at| (at, read_part(parts, at, &budget, options))),
         None if waits => map_fetched(
             &numbers,
             |at| fetched_bytes(&logs[at]),
-            |at| LogDelivery::fetch(&logs[at], known[at], options),
+            |at| LogDelivery::fetch(&logs[at], known[at], &budget, options),
             |at, delivery| (at, delivery.read(&budget, early, options)),
         ),
         None => parallel_map(&numbers, |&at| {
@@ -215,9 +245,18 @@ pub(super) fn read_logs(
         let sessions = done.iter().flat_map(|(_, log)| log.outline.sessions.iter().cloned());
         EarlyReporter::new(reporting, sessions)
     });
-    done.extend(read(others, early.as_ref()));
+    let others = read(others, early.as_ref());
+    match done.is_empty() {
+        // Not a second list: there may be very many logs.
+        true => done = others,
+        false => done.extend(others),
+    }
     done.sort_unstable_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, log)| log).collect()
+    let kinds = budget.kinds.into_inner().unwrap_or_else(PoisonError::into_inner);
+    (
+        done.into_iter().map(|(_, log)| log).collect(),
+        kinds.into_iter().collect(),
+    )
 }
 
 /// Whether a log is that of a sub-agent, by the name that the client gives these.
@@ -227,7 +266,7 @@ fn is_agent_log(found: &DiscoveredLog) -> bool {
 }
 
 /// Reads the front of a log in a part. What is wrong with the part ends the run.
-fn read_part(parts: &PartSet, at: usize, options: &ReadOptions<'_>) -> LoadedLog {
+fn read_part(parts: &PartSet, at: usize, budget: &ReadBudget, options: &ReadOptions<'_>) -> LoadedLog {
     let (found, part) = (&parts.logs()[at], parts.log(at));
     (options.progress)(found.stamp.size);
     let path = found.path.display().to_string();
@@ -236,13 +275,13 @@ fn read_part(parts: &PartSet, at: usize, options: &ReadOptions<'_>) -> LoadedLog
     let mut problems = part.problems().to_vec();
     let (counts, outline) = match &front {
         Ok(front) => (
-            LogCounts::new(&path, &front.log, &mut problems),
-            LogOutline::new(path, default_session(found), front),
+            LogCounts::new(&path, &front.log, &mut problems, budget),
+            LogOutline::new(path, &default_session(found), front),
         ),
         Err(_) => {
             let log = empty_log();
-            let counts = LogCounts::new(&path, &log, &mut problems);
-            (counts, LogOutline::of_log(path, default_session(found), &log))
+            let counts = LogCounts::new(&path, &log, &mut problems, budget);
+            (counts, LogOutline::of_log(path, &default_session(found), &log))
         }
     };
     LoadedLog {
@@ -265,10 +304,16 @@ pub(super) enum LogDelivery {
 }
 
 impl LogDelivery {
-    /// Takes a log from the cache, or fetches it.
-    pub fn fetch(found: &DiscoveredLog, known: Option<ContentHash>, options: &ReadOptions<'_>) -> LogDelivery {
+    /// Takes a log from the cache, or from that which machines share, or fetches it.
+    pub fn fetch(
+        found: &DiscoveredLog,
+        known: Option<ContentHash>,
+        budget: &ReadBudget,
+        options: &ReadOptions<'_>,
+    ) -> LogDelivery {
         let path = found.path.display().to_string();
-        match read_cached(found, &path, known, options) {
+        let cached = read_cached(found, &path, known, budget, options);
+        match cached.or_else(|| read_shared(found, &path, budget, options)) {
             Some(cached) => LogDelivery::Cached(Box::new(cached)),
             None => LogDelivery::Fetched(fetch_log(found)),
         }
@@ -292,7 +337,7 @@ pub(super) fn read_log(
     options: &ReadOptions<'_>,
 ) -> LoadedLog {
     let path = found.path.display().to_string();
-    match read_cached(found, &path, known, options) {
+    match read_cached(found, &path, known, budget, options) {
         Some(cached) => cached,
         None => read_uncached(found, budget, early, options),
     }
@@ -317,8 +362,8 @@ fn read_uncached(
     let line_hashes = line_hashes.map(|hashes| hashes.pack());
     // A log that is being written would leave an entry behind at every run.
     let is_cacheable = options.cache.is_some() && hash.is_some() && problems.is_empty() && cache::is_settled(found);
-    let mut outline = LogOutline::of_log(path.clone(), default_session(found), &log);
-    let counts = LogCounts::new(&path, &log, &mut problems);
+    let mut outline = LogOutline::of_log(path.clone(), &default_session(found), &log);
+    let counts = LogCounts::new(&path, &log, &mut problems, budget);
     let part = SessionLog {
         path,
         log,
@@ -373,9 +418,10 @@ fn store_log(
     let is_whole = log.bytes >= BIG_LOG_BYTES && reserve_whole_log(&log, outline, &budget.whole_bytes_left);
     let packed = (content.is_some() || !is_whole).then(|| pack::pack(&log));
     if let (Some(cache), Some(content), Some(packed)) = (options.cache, content, &packed) {
-        cache.put(found, content, CachePart::Log, packed);
-        if let Some(lines) = line_hashes {
-            cache.put(found, content, CachePart::Lines, lines);
+        let lines = line_hashes.map(|lines| (CachePart::Lines, lines));
+        for (part, packed) in [(CachePart::Log, &packed[..])].into_iter().chain(lines) {
+            cache.put(found, content, part, packed);
+            cache.put_shared(found, content, part, packed);
         }
     }
     match packed.filter(|_| !is_whole) {
@@ -392,6 +438,7 @@ fn read_cached(
     found: &DiscoveredLog,
     path: &str,
     known: Option<ContentHash>,
+    budget: &ReadBudget,
     options: &ReadOptions<'_>,
 ) -> Option<LoadedLog> {
     let (cache, content) = options.cache.zip(known)?;
@@ -400,10 +447,44 @@ fn read_cached(
         false => None,
     };
     let packed = cache.get(&content, found.packing, CachePart::Log)?;
+    load_packed(found, path, content, packed, line_hashes, budget, options)
+}
+
+/// Returns a log that another machine made an entry of, and keeps it in the cache of this one; `None` if any part that is wanted
+/// is missing.
+fn read_shared(found: &DiscoveredLog, path: &str, budget: &ReadBudget, options: &ReadOptions<'_>) -> Option<LoadedLog> {
+    let cache = options.cache?;
+    let (content, packed) = cache.get_shared(found, CachePart::Log)?;
+    let line_hashes = match options.with_line_hashes {
+        true => Some(
+            cache
+                .get_shared(found, CachePart::Lines)
+                .filter(|(of, _)| *of == content)?
+                .1,
+        ),
+        false => None,
+    };
+    cache.put(found, content, CachePart::Log, &packed);
+    if let Some(lines) = &line_hashes {
+        cache.put(found, content, CachePart::Lines, lines);
+    }
+    load_packed(found, path, content, packed, line_hashes, budget, options)
+}
+
+/// Returns a log from its packed form; `None` if it is none.
+fn load_packed(
+    found: &DiscoveredLog,
+    path: &str,
+    content: ContentHash,
+    packed: Vec<u8>,
+    line_hashes: Option<Vec<u8>>,
+    budget: &ReadBudget,
+    options: &ReadOptions<'_>,
+) -> Option<LoadedLog> {
     let front = PackedOutline::read(&packed).ok()?;
     let mut problems = Vec::new();
-    let counts = LogCounts::new(path, &front.log, &mut problems);
-    let outline = LogOutline::new(path.to_owned(), default_session(found), &front);
+    let counts = LogCounts::new(path, &front.log, &mut problems, budget);
+    let outline = LogOutline::new(path.to_owned(), &default_session(found), &front);
     drop(front);
     (options.progress)(found.stamp.size);
     Some(LoadedLog {

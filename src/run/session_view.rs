@@ -38,8 +38,9 @@ pub(super) struct SharedChains {
 
 #[derive(Default)]
 struct SharedChain {
-    trace: OnceLock<Trace>,
-    uses: OnceLock<FileUses>,
+    // In boxes: a session may have very many chains, and not every consumer asks for their traces.
+    trace: OnceLock<Box<Trace>>,
+    uses: OnceLock<Box<FileUses>>,
 }
 
 impl<'v> SessionView<'v> {
@@ -87,11 +88,11 @@ impl<'v> SessionView<'v> {
     pub fn trace(&self, chain: usize) -> &Trace {
         let conversation = self.conversation();
         let build = || {
-            build_trace(
+            Box::new(build_trace(
                 &self.session,
                 &conversation.threaded.chains[chain],
                 RatioTable::built_in(),
-            )
+            ))
         };
         conversation.parts[chain].trace.get_or_init(build)
     }
@@ -103,7 +104,7 @@ impl<'v> SessionView<'v> {
 
     /// Returns the file uses of a chain, by number. Without line hashes there are none.
     pub fn uses(&self, chain: usize) -> &FileUses {
-        let find = || find_file_uses(&self.session, self.trace(chain));
+        let find = || Box::new(find_file_uses(&self.session, self.trace(chain)));
         self.conversation().parts[chain].uses.get_or_init(find)
     }
 

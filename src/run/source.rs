@@ -4,12 +4,14 @@
 #![allow(clippy::disallowed_methods, reason = "looks for folders, and reads lists of paths")]
 
 use crate::run::cache::Cache;
+use crate::run::fetching::is_remote;
 use crate::run::messages::read_messages;
 use crate::run::parts::PartSet;
 use crate::run::progress::{progress_bar, progress_with_template};
 use crate::run::read::ReadOptions;
 use crate::run::remote::discover_all;
 use crate::run::selection::SelectionQuery;
+use crate::run::shared::SharedCache;
 use crate::run::trail::{NothingFound, ReadTrail};
 use crate::run::{Run, folders};
 use crate::usage::session::TimeRange;
@@ -45,6 +47,8 @@ pub struct LogInput {
     pub follow_links: bool,
     /// Folder of the cache, if one is used.
     pub cache: Option<PathBuf>,
+    /// Prefix of a bucket where machines share what they made of logs in object stores.
+    pub shared_cache: Option<PathBuf>,
     /// Parts that hold the logs, in place of the paths.
     pub parts: Option<PartSet>,
     /// Whether there are no progress bars.
@@ -77,6 +81,7 @@ impl Default for LogInput {
             max_line: DEFAULT_MAX_LINE,
             follow_links: false,
             cache: None,
+            shared_cache: None,
             parts: None,
             quiet: false,
             wants_all_problems: false,
@@ -104,7 +109,7 @@ pub struct LogNeeds {
 /// Logs that were found and how they are to be read.
 pub struct LogSource<'a> {
     /// The logs.
-    pub logs: &'a [DiscoveredLog],
+    pub logs: &'a Arc<[DiscoveredLog]>,
     /// How they are read.
     pub options: ReadOptions<'a>,
     problems: Vec<Problem>,
@@ -118,7 +123,7 @@ pub struct LogSource<'a> {
 impl LogSource<'_> {
     /// Reads all logs.
     pub fn read(&self) -> Run {
-        let mut run = Run::read(self.logs, &self.options);
+        let mut run = Run::read_shared(self.logs, &self.options);
         self.bar.finish_and_clear();
         if self.needs_windows {
             run.survey_windows();
@@ -156,20 +161,19 @@ pub fn with_logs<R: Send>(
 ) -> Result<R> {
     let input = input.into();
     input.selection.check()?;
+    if let Some(url) = &input.shared_cache {
+        SharedCache::check(url)?;
+    }
     with_threads(input.threads, || {
         let (found, limits) = find_logs(&input, needs)?;
-        let is_sample = found.logs.iter().any(is_sample_log);
-        let cache = input
-            .cache
-            .as_deref()
-            // The sample is in no file whose state the cache could know.
-            .filter(|_| !is_sample)
-            .map(|folder| Cache::open(folder, limits.max_line));
-        let total = found.logs.iter().map(|log| log.stamp.size).sum();
+        let logs = Arc::<[DiscoveredLog]>::from(found.logs);
+        let is_sample = logs.iter().any(is_sample_log);
+        let cache = open_cache(&input, &logs, limits)?;
+        let total = logs.iter().map(|log| log.stamp.size).sum();
         let bar = progress_bar(total, input.quiet);
         let trail = ReadTrail::default();
         let result = work(LogSource {
-            logs: &found.logs,
+            logs: &logs,
             options: ReadOptions {
                 io: input.io,
                 limits,
@@ -193,13 +197,21 @@ pub fn with_logs<R: Send>(
             parts.check()?;
         }
         if let Some(cache) = cache {
+            if let Some(failure) = cache.finish_sharing().filter(|_| !input.quiet) {
+                bar.finish_and_clear();
+                // A closed standard error is no reason to stop.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "{failure}\n  the logs themselves were read in its place"
+                );
+            }
             cache.close();
         }
         bar.finish_and_clear();
-        let newest = match found.logs.is_empty() && !input.shows_table {
+        let newest = match logs.is_empty() && !input.shows_table {
             // The problems say why nothing could be read.
             true => None,
-            false => explain_no_session(&found.logs, trail)?,
+            false => explain_no_session(&logs, trail)?,
         };
         match input.selection.explain_nothing(newest) {
             Some(nothing) if input.shows_table => bail!(NothingFound::Selected(nothing)),
@@ -211,6 +223,19 @@ pub fn with_logs<R: Send>(
         }
         Ok(result)
     })?
+}
+
+/// Opens the cache, with that which machines share if some logs lie in object stores.
+fn open_cache(input: &LogInput, logs: &[DiscoveredLog], limits: ReadLimits) -> Result<Option<Cache>> {
+    // The sample is in no file whose state the cache could know.
+    let Some(folder) = input.cache.as_deref().filter(|_| !logs.iter().any(is_sample_log)) else {
+        return Ok(None);
+    };
+    let shared = input.shared_cache.as_deref();
+    let shared = shared.filter(|_| logs.iter().any(is_remote)).map(SharedCache::open);
+    Ok(Some(
+        Cache::open(folder, limits.max_line).with_shared(shared.transpose()?),
+    ))
 }
 
 /// Returns the time of the newest record. Fails if the logs were read and hold no record of a session.
@@ -304,7 +329,7 @@ impl LogSource<'_> {
         if query.resolve(None).is_everything() && !query.needs_newest() {
             return None;
         }
-        let run = Run::read(
+        let run = Run::read_shared(
             self.logs,
             &ReadOptions {
                 progress: &|_| (),

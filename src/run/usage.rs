@@ -9,9 +9,10 @@ use crate::usage::account::UsageAccount;
 use crate::usage::session::{
     RecordTotals, ReportOptions, SessionReport, SizedStretch, ThreadTotals, split_into_stretches,
 };
-use crate::usage::summary::{LogFacts, UsageSummary};
+use crate::usage::summary::{LogFacts, ReportList, UsageSummary};
 use replay::prices::PriceTable;
 use replay::tokens::ratios::RatioTable;
+use std::sync::Arc;
 use transcript::corpus::SessionPlan;
 use transcript::discover::DiscoveredLog;
 use transcript::parallel::{self, join, parallel_map};
@@ -45,20 +46,25 @@ impl<'a> UsageConsumer<'a> {
     }
 
     /// Reports on a session.
-    pub fn report(&self, view: &SessionView<'_>) -> SessionReport {
-        report_session(view, self.table, &self.wanted)
+    pub fn report(&self, view: &SessionView<'_>) -> Box<SessionReport> {
+        Box::new(report_session(view, self.table, &self.wanted))
     }
 
-    /// Reports on all sessions in a pass of its own. Logs that were reported on when they were read are not loaded again.
-    fn report_all(&self) -> (Vec<SessionReport>, Vec<Problem>) {
+    /// Reports on all sessions in a pass of its own. Logs that were reported on when they were read are not loaded again. What
+    /// the last pass is done with is let go: with many small sessions the reports need that room.
+    fn report_all(&self, is_last_pass: bool) -> (ReportList, Vec<Problem>) {
         self.run.map_planned(0..self.run.session_count(), |planned| {
-            let early = self.run.early_report(planned.plan);
-            early.unwrap_or_else(|| planned.open(|view| self.report(&view)))
+            let (plan, early) = (planned.plan, self.run.early_report(planned.plan));
+            let report = early.unwrap_or_else(|| planned.open(|view| self.report(&view)));
+            if is_last_pass {
+                self.run.release_session(plan);
+            }
+            report
         })
     }
 
     /// Sums up all sessions. `defects` are the sessions on which this consumer panicked.
-    pub fn finish(&self, sessions: Vec<SessionReport>, defects: Vec<Problem>) -> UsageSummary {
+    pub fn finish(&self, sessions: ReportList, defects: Vec<Problem>) -> UsageSummary {
         let run = self.run;
         let name = self
             .cache
@@ -84,7 +90,7 @@ impl<'a> UsageConsumer<'a> {
 /// Sums up the usage of logs: from the cache if it knows the sum, else in one pass with usage as the only consumer. Also
 /// returns the size of what the logs were reduced to, if line hashes were wanted.
 pub fn summarize(
-    logs: &[DiscoveredLog],
+    logs: &Arc<[DiscoveredLog]>,
     options: &ReadOptions<'_>,
     table: &RatioTable,
     predictions: bool,
@@ -118,7 +124,7 @@ pub fn summarize(
     } else {
         (0, None)
     };
-    let (sessions, defects) = UsageConsumer::new(&run, table, predictions, options.cache).report_all();
+    let (sessions, defects) = UsageConsumer::new(&run, table, predictions, options.cache).report_all(true);
     // The packed logs have served their purpose; summing up many calls needs memory.
     run.stored = Vec::new();
     run.split = Vec::new();
@@ -150,23 +156,26 @@ impl Run {
         let summary = known.unwrap_or_else(|| {
             let usage = UsageConsumer::new(self, RatioTable::built_in(), false, cache);
             // The caller has a pass of its own over the sessions, which names those that fail.
-            let (sessions, _) = usage.report_all();
+            let (sessions, _) = usage.report_all(false);
             usage.finish(sessions, Vec::new())
         });
         UsageAccount::new(&summary, prices)
     }
 
     /// Takes the report that was made as soon as a log was read, if the plan says that the log is all there is to its session.
-    fn early_report(&self, plan: &SessionPlan) -> Option<SessionReport> {
+    fn early_report(&self, plan: &SessionPlan) -> Option<Box<SessionReport>> {
         let [log] = *plan.logs else { return None };
         let StoredLog::Reported(report) = &self.stored[log] else {
             return None;
         };
         let is_own = self.plan.copied[log].is_empty();
         let report = report.lock().ok()?.take();
-        report.filter(|_| is_own).map(|report| *report)
+        report.filter(|_| is_own)
     }
 }
+
+/// Stretches of a session that are sized before their sums are added up.
+const STRETCH_BATCH: usize = 1024;
 
 /// Reports on one session. The records and the conversation that they make up are counted at the same time.
 pub fn report_session(view: &SessionView<'_>, table: &RatioTable, wanted: &ReportOptions) -> SessionReport {
@@ -186,11 +195,12 @@ fn total_threads(view: &SessionView<'_>, table: &RatioTable, wanted: &ReportOpti
         threads => split_into_stretches(threaded, 2 * threads),
     };
     let size = |stretch| SizedStretch::new(session, stretch, table, wanted);
-    // Most sessions are a single stretch; those do not involve the thread pool.
-    let sized = if stretches.len() > threaded.chains.len() {
-        parallel_map(&stretches, size)
-    } else {
-        stretches.iter().map(size).collect()
-    };
+    // Most sessions are a single stretch; those do not involve the thread pool. Others have very many chains: only a few of
+    // their stretches are held before they are added up.
+    let is_long = stretches.len() > threaded.chains.len();
+    let sized = stretches.chunks(STRETCH_BATCH).flat_map(|some| match is_long {
+        true => parallel_map(some, size),
+        false => some.iter().map(size).collect(),
+    });
     ThreadTotals::from_stretches(session, threaded, sized, table, wanted)
 }

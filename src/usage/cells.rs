@@ -77,7 +77,7 @@ mod tests {
             ..call(0, 1, 9)
         };
         let summary = UsageSummary {
-            sessions: vec![session("none"), session("some")],
+            sessions: vec![Box::new(session("none")), Box::new(session("some"))],
             calls: vec![
                 vec![unseen],
                 vec![

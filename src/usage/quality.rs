@@ -63,7 +63,7 @@ pub struct Quality {
 }
 
 /// Gathers the predictions of all sessions.
-pub fn quality(sessions: &[SessionReport], table: &RatioTable) -> Quality {
+pub fn quality(sessions: &[Box<SessionReport>], table: &RatioTable) -> Quality {
     let mut families = BTreeMap::<String, QualityRow>::new();
     let mut all = QualityRow {
         family: "all".into(),

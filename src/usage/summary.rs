@@ -44,13 +44,20 @@ impl LeftOutSessions {
     }
 }
 
+/// Reports of all sessions. They are large, and move from list to list.
+#[allow(
+    clippy::vec_box,
+    reason = "a list without boxes would be copied as a whole, and be there twice meanwhile"
+)]
+pub type ReportList = Vec<Box<SessionReport>>;
+
 /// A run in numbers.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsageSummary {
     /// Of the logs.
     pub facts: LogFacts,
     /// Sessions, without what is summed here: their calls, ledgers, reads and problems.
-    pub sessions: Vec<SessionReport>,
+    pub sessions: ReportList,
     /// Calls by session, every one once.
     #[serde(skip)]
     pub calls: Vec<Vec<BilledCall>>,
@@ -78,7 +85,7 @@ impl UsageSummary {
     /// of them, also those that are not selected: a call that two sessions tell of belongs to one whatever is selected.
     pub fn new(
         facts: LogFacts,
-        mut sessions: Vec<SessionReport>,
+        mut sessions: ReportList,
         mut problems: Vec<Problem>,
         selection: &Selection,
     ) -> UsageSummary {
@@ -122,7 +129,7 @@ impl UsageSummary {
     pub fn counted_sessions(&self) -> impl Iterator<Item = (u32, &SessionReport)> {
         let all = std::iter::zip(0.., std::iter::zip(&self.sessions, &self.calls));
         let counted = all.filter(|(_, (_, calls))| calls.iter().any(|call| !call.is_progress));
-        counted.map(|(number, (session, _))| (number, session))
+        counted.map(|(number, (session, _))| (number, &**session))
     }
 
     /// Returns what is left out of the number of sessions, by reason.
@@ -165,7 +172,7 @@ impl UsageSummary {
 
 /// Leaves the selected sessions, and of their calls the selected ones. Returns their other calls.
 fn select_calls(
-    sessions: &mut Vec<SessionReport>,
+    sessions: &mut ReportList,
     calls: &mut Vec<Vec<BilledCall>>,
     retold: &mut Vec<(u32, BilledCall)>,
     selection: &Selection,
@@ -459,7 +466,7 @@ mod tests {
         };
         UsageSummary::new(
             LogFacts::default(),
-            vec![session("a"), session("b")],
+            vec![Box::new(session("a")), Box::new(session("b"))],
             Vec::new(),
             &Selection::default(),
         )

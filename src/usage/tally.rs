@@ -195,16 +195,27 @@ pub fn group_calls(
 ) -> UsageTally {
     let mut rows = Vec::<UsageRow>::new();
     let mut places = BTreeMap::<(String, Option<String>), usize>::new();
+    // By session, its only row; most groupings by session need no names to find it.
+    let mut row_of_session = Vec::<usize>::new();
     let mut book = PriceBook::new(prices);
     if by == GroupBy::Session {
         rows.reserve_exact(summary.counted_sessions().count());
         for (number, session) in summary.counted_sessions() {
             let key = (session.id.clone(), apart.then(String::new));
-            places.insert(key.clone(), rows.len());
+            match apart {
+                true => {
+                    places.insert(key.clone(), rows.len());
+                }
+                false => {
+                    row_of_session.resize(number as usize, usize::MAX);
+                    row_of_session.push(rows.len());
+                }
+            }
             rows.push(session_row(number, session, key, zone));
         }
     }
     let mut periods = PeriodCache::new(by.period(), zone);
+    let grouping = Grouping { by, apart };
     // Most calls go where the one before went, at the same price. Their sums are added up apart and booked together.
     let mut recent: Option<(CallGroup, usize, usize)> = None;
     let mut pending = UsageSums::default();
@@ -239,38 +250,29 @@ pub fn group_calls(
                     let session = &summary.sessions[known.session as usize];
                     book_model(&mut rows[at], session, known.model, &mut pending);
                 }
-                let name = |number: u32| session.names.get(number as usize).cloned().unwrap_or_default();
-                let key = match by {
-                    GroupBy::Session => session.id.clone(),
-                    GroupBy::Agent => session.coding_agent.name().to_owned(),
-                    GroupBy::Project => project_of(session, call),
-                    GroupBy::Model | GroupBy::Tool => name(call.model),
-                    GroupBy::Day | GroupBy::Week | GroupBy::Month => periods.name(call.time),
-                    GroupBy::Branch => name(call.branch),
-                    GroupBy::Pr => pull_of(session, call.time).to_owned(),
-                    GroupBy::User => user_of(&project_of(session, call)),
+                let at = match row_of_session.get(number as usize) {
+                    Some(at) => *at,
+                    None => {
+                        let (key, agent) = grouping.key(session, call, &mut periods);
+                        let known = places.entry((key.clone(), agent.clone()));
+                        *known.or_insert_with(|| {
+                            rows.push(UsageRow {
+                                key,
+                                agent,
+                                title: match by {
+                                    GroupBy::Session => session.title.masked(),
+                                    _ => String::new(),
+                                },
+                                start_day: session.times.map_or_else(String::new, |times| day_of(times.0, zone)),
+                                period_start: periods.start(call.time),
+                                project: (by == GroupBy::Session).then(|| session.project.clone()),
+                                coding_agent: (by == GroupBy::Session).then_some(session.coding_agent),
+                                ..UsageRow::default()
+                            });
+                            rows.len() - 1
+                        })
+                    }
                 };
-                let agent = apart.then(|| match (call.is_sidechain, name(call.agent)) {
-                    (false, _) => String::new(),
-                    (true, agent) if agent.is_empty() => "(sub-agent)".into(),
-                    (true, agent) => agent,
-                });
-                let at = *places.entry((key.clone(), agent.clone())).or_insert_with(|| {
-                    rows.push(UsageRow {
-                        key,
-                        agent,
-                        title: match by {
-                            GroupBy::Session => session.title.masked(),
-                            _ => String::new(),
-                        },
-                        start_day: session.times.map_or_else(String::new, |times| day_of(times.0, zone)),
-                        period_start: periods.start(call.time),
-                        project: (by == GroupBy::Session).then(|| session.project.clone()),
-                        coding_agent: (by == GroupBy::Session).then_some(session.coding_agent),
-                        ..UsageRow::default()
-                    });
-                    rows.len() - 1
-                });
                 rows[at].sessions.insert(number);
                 (at, book.number(model()))
             }
@@ -297,6 +299,42 @@ pub fn group_calls(
         rows,
         progress_only,
         unknown: book.unpriced().map(str::to_owned).collect(),
+    }
+}
+
+/// What decides the row of a call.
+#[derive(Clone, Copy)]
+struct Grouping {
+    by: GroupBy,
+    /// Whether sub-agents have rows of their own.
+    apart: bool,
+}
+
+impl Grouping {
+    /// Returns the key of the row of a call, and its sub-agent if these are apart.
+    fn key(
+        self,
+        session: &SessionReport,
+        call: &BilledCall,
+        periods: &mut PeriodCache<'_>,
+    ) -> (String, Option<String>) {
+        let name = |number: u32| session.names.get(number as usize).cloned().unwrap_or_default();
+        let key = match self.by {
+            GroupBy::Session => session.id.clone(),
+            GroupBy::Agent => session.coding_agent.name().to_owned(),
+            GroupBy::Project => project_of(session, call),
+            GroupBy::Model | GroupBy::Tool => name(call.model),
+            GroupBy::Day | GroupBy::Week | GroupBy::Month => periods.name(call.time),
+            GroupBy::Branch => name(call.branch),
+            GroupBy::Pr => pull_of(session, call.time).to_owned(),
+            GroupBy::User => user_of(&project_of(session, call)),
+        };
+        let agent = self.apart.then(|| match (call.is_sidechain, name(call.agent)) {
+            (false, _) => String::new(),
+            (true, agent) if agent.is_empty() => "(sub-agent)".into(),
+            (true, agent) => agent,
+        });
+        (key, agent)
     }
 }
 

@@ -25,6 +25,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 use table::human::{format_count, format_dollars, format_percent, format_price, group_digits};
 use table::{Column, Legend, OutputFormat, OutputSchema, Sheet, TableStyle, columns, sparkline, write_json};
 use transcript::problem::Problem;
@@ -70,7 +71,8 @@ fn part_names() -> impl Iterator<Item = &'static str> {
 /// The replay of all sessions.
 #[derive(Default)]
 pub struct ReplayOutcome {
-    pub sessions: Vec<SessionRow>,
+    /// Comparisons share them.
+    pub sessions: Vec<Arc<SessionRow>>,
     pub total: SessionRow,
     pub comparisons: Vec<CompareRow>,
     pub losses: Option<TextLosses>,
@@ -306,12 +308,12 @@ impl ReplayOutcome {
         order.truncate(if top == 0 { with_calls } else { top });
         let shown = order
             .iter()
-            .map(|&at| self.sessions[at].with_short_id())
+            .map(|&at| Arc::new(self.sessions[at].with_short_id()))
             .collect::<Vec<_>>();
-        let all = SessionRow {
+        let all = Arc::new(SessionRow {
             session: "all".to_owned(),
             ..total.clone()
-        };
+        });
         let columns = session_table_columns();
         let sheet = Sheet {
             total: Some(&all),
@@ -536,12 +538,12 @@ fn working_set_json(counts: &UseCounts, calls: u64) -> Json {
 }
 
 /// Returns the sheet of `sessions.csv`.
-pub fn session_sheet(rows: &[SessionRow]) -> Sheet<'_, SessionRow> {
+pub fn session_sheet(rows: &[Arc<SessionRow>]) -> Sheet<'_, Arc<SessionRow>> {
     SCHEMA.sheet(SESSION_COLUMNS, rows)
 }
 
 /// Returns the columns of sessions in the table, with a sparkline of the window instead of its mean.
-fn session_table_columns() -> Vec<Column<SessionRow>> {
+fn session_table_columns() -> Vec<Column<Arc<SessionRow>>> {
     let columns = SESSION_COLUMNS.iter().filter(|column| column.name != "mean");
     columns.chain(WINDOW_SPARKLINE).copied().collect()
 }
@@ -554,7 +556,7 @@ struct WindowPartRow {
 }
 
 columns! {
-    WINDOW_SPARKLINE: SessionRow;
+    WINDOW_SPARKLINE: Arc<SessionRow>;
     "window" "Window" Drawing Always "Its course." |r| sparkline(&r.window.course, 8);
     PART_TABLE: WindowPartRow;
     "part" "What is in the window" Text Always "Category." |r| &r.name;

@@ -55,7 +55,10 @@ fn step(fixture: &Fixture, id: &str, inputs: &[(&str, &str)]) -> (Run, BTreeMap<
     let step = steps(&action).iter().find(|step| step["id"] == id).expect(id).clone();
     let value = |text: &str| match text {
         "${{ steps.install.outputs.program }}" => env!("CARGO_BIN_EXE_backcast").to_owned(),
-        "${{ github.action_path }}" => env!("CARGO_MANIFEST_DIR").to_owned(),
+        "${{ github.action_path }}" => {
+            let given = inputs.iter().find(|(known, _)| *known == "github.action_path");
+            given.map_or(env!("CARGO_MANIFEST_DIR"), |(_, path)| path).to_owned()
+        }
         "${{ github.action_repository }}" | "${{ github.server_url }}" | "${{ github.token }}" => String::new(),
         text => {
             let names = inputs_in(text);
@@ -186,4 +189,36 @@ fn the_install_step_takes_the_given_program() {
     let (run, outputs) = step(&fixture, "install", &[("backcast", program)]);
     run.success();
     assert_eq!(outputs["program"], program);
+}
+
+#[test]
+fn a_kept_program_is_that_of_the_sources() {
+    let fixture = Fixture::new();
+    for file in [
+        "Cargo.toml",
+        "Cargo.lock",
+        "build.rs",
+        "src/main.rs",
+        "crates/one/src/lib.rs",
+    ] {
+        fixture.write(&format!("action/{file}"), file);
+    }
+    let folder = fixture.path("action");
+    let hash = || {
+        let inputs = [("github.action_path", folder.to_str().expect("UTF-8"))];
+        let (run, outputs) = step(&fixture, "source", &inputs);
+        run.success();
+        outputs["hash"].clone()
+    };
+    let first = hash();
+    assert_eq!(first.len(), 64, "{first}");
+    assert_eq!(first, hash());
+    fixture.write("action/crates/one/src/lib.rs", "changed");
+    assert_ne!(first, hash(), "the same version with other sources is another program");
+    // What the runner says of the action is that of the action whose step it is.
+    for step in steps(&action()).iter().filter(|step| step["uses"].is_string()) {
+        let with = step["with"].to_string();
+        assert!(!with.contains("github.action_"), "{with}");
+        assert!(with.contains("steps.source.outputs.hash"), "{with}");
+    }
 }

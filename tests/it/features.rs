@@ -58,6 +58,7 @@ fn object_stores_are_refused_without_their_feature() {
             &["map", url, "-o", "out"],
             &["report", url],
             &["stats", "logs", url],
+            &["stats", "logs", "--shared-cache", url],
         ] {
             let run = fixture.run(args).ended(2);
             assert!(run.stderr.contains("--features remote"), "{args:?}: {}", run.stderr);

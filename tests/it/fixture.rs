@@ -249,7 +249,7 @@ pub fn library_stats(path: &Path) -> LibraryStats {
         ..ReadOptions::default()
     };
     let table = RatioTable::built_in();
-    let (summary, _) = summarize(&found.logs, &options, table, false);
+    let (summary, _) = summarize(&found.logs.into(), &options, table, false);
     let mut figures = Figures::default();
     for call in summary.calls.iter().flatten().filter(|call| !call.is_progress) {
         let tokens = &call.tokens;

@@ -6,11 +6,54 @@ use language::secrets;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-const PHRASINGS: &str = include_str!("secrets/phrasings.txt");
-const BLIND_PHRASINGS: &str = include_str!("secrets/blind-phrasings.txt");
-const TOKENS: &str = include_str!("secrets/tokens.txt");
-const ORDINARY_IDS: &str = include_str!("secrets/ordinary-ids.txt");
-const ORDINARY_SENTENCES: &str = include_str!("secrets/ordinary-sentences.txt");
+/// The lists of one author.
+struct SecretLists {
+    author: &'static str,
+    phrasings: &'static str,
+    tokens: &'static str,
+    ids: &'static str,
+    sentences: &'static str,
+}
+
+/// Reads one list of an author, if there is one.
+macro_rules! list {
+    ($author:literal) => {
+        ""
+    };
+    ($author:literal $file:literal) => {
+        include_str!(concat!("secrets/", $author, "/", $file))
+    };
+}
+
+macro_rules! lists {
+    ($author:literal: $($phrasings:literal)?, $($tokens:literal)?, $($ids:literal)?, $($sentences:literal)?) => {
+        SecretLists {
+            author: $author,
+            phrasings: list!($author $($phrasings)?),
+            tokens: list!($author $($tokens)?),
+            ids: list!($author $($ids)?),
+            sentences: list!($author $($sentences)?),
+        }
+    };
+}
+
+const LISTS: [SecretLists; 10] = [
+    lists!("a": "phrasings.txt", "tokens.txt", , ),
+    lists!("b": "phrasings.txt", , "ordinary-ids.txt", "ordinary-sentences.txt"),
+    lists!("c": "phrasings.txt", "tokens.txt", "ordinary-ids.txt", "ordinary-sentences.txt"),
+    lists!("d": "phrasings.txt", "tokens.txt", "ordinary-ids.txt", "ordinary-sentences.txt"),
+    lists!("e": "phrasings.txt", , "ordinary-ids.txt", "ordinary-sentences.txt"),
+    lists!("f": "phrasings.txt", , "ordinary-ids.txt", "ordinary-sentences.txt"),
+    lists!("g": "phrasings.txt", , "ordinary-ids.txt", "ordinary-sentences.txt"),
+    lists!("h": "phrasings.txt", "tokens.txt", "ordinary-ids.txt", "ordinary-sentences.txt"),
+    lists!("i": "phrasings.txt", "tokens.txt", "ordinary-ids.txt", "ordinary-sentences.txt"),
+    lists!("j": "phrasings.txt", "tokens.txt", "ordinary-ids.txt", "ordinary-sentences.txt"),
+];
+
+/// Returns all pairs of one kind of list.
+fn all_pairs(list: fn(&SecretLists) -> &'static str) -> Vec<(String, String)> {
+    LISTS.iter().flat_map(|lists| pairs(list(lists))).collect()
+}
 
 /// Returns the pairs of a list: `value TAB text`, with `\n` for a line feed.
 fn pairs(list: &'static str) -> Vec<(String, String)> {
@@ -23,9 +66,9 @@ fn pairs(list: &'static str) -> Vec<(String, String)> {
 /// Returns all secrets of one line, with the sentences they are in.
 #[cfg(feature = "model")]
 pub fn all_cases() -> Vec<(String, String)> {
-    let tokens = pairs(TOKENS).into_iter();
+    let tokens = all_pairs(|lists| lists.tokens).into_iter();
     let tokens = tokens.map(|(_, token)| (token.clone(), format!("the access token is {token}")));
-    let said = pairs(PHRASINGS).into_iter().chain(pairs(BLIND_PHRASINGS));
+    let said = all_pairs(|lists| lists.phrasings).into_iter();
     said.chain(tokens).filter(|(_, text)| !text.contains('\n')).collect()
 }
 
@@ -42,21 +85,34 @@ fn assert_few(what: &str, tries: usize, failures: &[String], percent: usize) {
 
 #[test]
 fn secrets_said_in_words_are_masked() {
-    for (what, list, percent) in [("phrasings", PHRASINGS, 2), ("more phrasings", BLIND_PHRASINGS, 4)] {
-        let cases = pairs(list);
+    // Most texts of c to g say nothing that names a secret.
+    for (author, percent) in [
+        ("a", 1),
+        ("b", 2),
+        ("c", 15),
+        ("d", 25),
+        ("e", 15),
+        ("f", 25),
+        ("g", 25),
+        ("h", 2),
+        ("i", 2),
+        ("j", 4),
+    ] {
+        let lists = LISTS.iter().find(|lists| lists.author == author).expect("lists");
+        let cases = pairs(lists.phrasings);
         let shown = cases
             .iter()
             .filter(|(value, sentence)| secrets::mask(sentence).contains(value));
         let shown = shown
             .map(|(value, sentence)| format!("{value}: {sentence}"))
             .collect::<Vec<_>>();
-        assert_few(what, cases.len(), &shown, percent);
+        assert_few(author, cases.len(), &shown, percent);
     }
 }
 
 #[test]
 fn tokens_are_masked_where_they_are_called_one() {
-    let cases = pairs(TOKENS);
+    let cases = all_pairs(|lists| lists.tokens);
     for frame in [
         "the token is {} for now",
         "export SERVICE_TOKEN={}",
@@ -74,7 +130,7 @@ fn tokens_are_masked_where_they_are_called_one() {
 
 #[test]
 fn tokens_with_a_form_of_their_own_are_masked_without_a_word() {
-    let cases = pairs(TOKENS);
+    let cases = all_pairs(|lists| lists.tokens);
     let shown = cases
         .iter()
         .filter(|(_, token)| secrets::mask(&format!("here: {token} thanks")).contains(token));
@@ -87,7 +143,7 @@ fn tokens_with_a_form_of_their_own_are_masked_without_a_word() {
 
 #[test]
 fn ordinary_ids_hashes_and_links_are_left_alone() {
-    let cases = pairs(ORDINARY_IDS);
+    let cases = all_pairs(|lists| lists.ids);
     let hidden = cases.iter().filter(|(id, line)| !secrets::mask(line).contains(id));
     let hidden = hidden.map(|(_, line)| secrets::mask(line)).collect::<Vec<_>>();
     assert_few("ids", cases.len(), &hidden, 2);
@@ -95,11 +151,36 @@ fn ordinary_ids_hashes_and_links_are_left_alone() {
 
 #[test]
 fn ordinary_sentences_about_secrets_are_left_alone() {
-    let hidden = ORDINARY_SENTENCES
-        .lines()
-        .filter(|line| !secrets::find(line).is_empty());
-    let hidden = hidden.map(secrets::mask).collect::<Vec<_>>();
-    assert_few("sentences", ORDINARY_SENTENCES.lines().count(), &hidden, 2);
+    let lines = LISTS.iter().flat_map(|lists| lists.sentences.lines());
+    let lines = lines.map(|line| line.replace("\\n", "\n")).collect::<Vec<_>>();
+    let hidden = lines.iter().filter(|line| !secrets::find(line).is_empty());
+    let hidden = hidden.map(|line| secrets::mask(line)).collect::<Vec<_>>();
+    assert_few("sentences", lines.len(), &hidden, 3);
+}
+
+#[test]
+fn tokens_in_names_of_files_and_branches_are_masked() {
+    let cases = all_pairs(|lists| lists.tokens);
+    let cases = cases
+        .iter()
+        .filter(|(_, token)| !token.contains(['/', '\n']))
+        .collect::<Vec<_>>();
+    for frame in [
+        "/home/bob/{}/notes.md",
+        "/w/{}.md",
+        "fix/{}",
+        "backup-{}.sql",
+        "C:\\keys\\{}.txt",
+        "feature/{}-login",
+    ] {
+        let shown = cases
+            .iter()
+            .filter(|(_, token)| secrets::mask(&frame.replace("{}", token)).contains(token.as_str()));
+        let shown = shown
+            .map(|(name, token)| format!("{name}: {token}"))
+            .collect::<Vec<_>>();
+        assert_few(frame, cases.len(), &shown, 7);
+    }
 }
 
 /// Where a log can hold a secret.
@@ -254,7 +335,9 @@ fn outputs(fixture: &Fixture) -> Vec<(String, String)> {
 
 /// Returns the sentences of a placement with the value that must not be seen.
 fn planted(placement: Placement) -> Vec<(String, String)> {
-    let tokens = pairs(TOKENS).into_iter().filter(|(_, token)| !token.contains('\n'));
+    let tokens = all_pairs(|lists| lists.tokens)
+        .into_iter()
+        .filter(|(_, token)| !token.contains('\n'));
     let tokens = tokens.map(|(_, token)| (token.clone(), format!("the access token is {token}")));
     match placement {
         // Names hold no sentences: forms alone.
@@ -270,12 +353,12 @@ fn planted(placement: Placement) -> Vec<(String, String)> {
                 .collect()
         }
         // Commands hold secrets in other ways than sentences, which the longer list has.
-        Placement::ToolInput => pairs(BLIND_PHRASINGS)
+        Placement::ToolInput => pairs(LISTS[1].phrasings)
             .into_iter()
             .chain(tokens)
             .filter(|(_, text)| !text.contains('\n'))
             .collect(),
-        _ => pairs(PHRASINGS)
+        _ => pairs(LISTS[0].phrasings)
             .into_iter()
             .filter(|(_, sentence)| !sentence.contains('\n'))
             .chain(tokens)
@@ -284,7 +367,7 @@ fn planted(placement: Placement) -> Vec<(String, String)> {
 }
 
 /// Returns whether a text shows a value. Digits inside a longer number or hash are not a value of digits.
-fn shows(text: &str, value: &str) -> bool {
+pub fn shows(text: &str, value: &str) -> bool {
     let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
     text.match_indices(value).any(|(at, _)| {
         let before = text[..at].chars().next_back();

@@ -2,8 +2,10 @@
 //!
 //! The servers are real ones; a proxy in front of them makes the faults. Tests with a server are `#[ignore]`d with its name.
 
+mod answers;
 mod proxy;
 mod server;
+mod shared;
 
 use crate::fixture::{Fixture, Run, case, files_below};
 use crate::parts::{lines_of, outcome, with_logs};

@@ -46,6 +46,7 @@ const STATUS_TIME: Duration = Duration::from_millis(500);
 #[command(mut_arg("io", |arg| arg.hide(true)))]
 #[command(mut_arg("no_cache", |arg| arg.hide(true)))]
 #[command(mut_arg("cache_dir", |arg| arg.hide(true)))]
+#[command(mut_arg("shared_cache", |arg| arg.hide(true)))]
 #[command(after_long_help = "\
 The part is byte for byte that of `backcast map` on this machine, and so is the output of the command. Executors read the logs
 themselves, under the paths that this machine finds. Whatever breaks off, the parts that came back stay in the folder, and the

@@ -1,7 +1,8 @@
 //! Measures masking with the lists of `tests/it/secrets`: how many secrets stay visible, how many ordinary texts are masked.
 //!
-//! `cargo run --release --example masking -p backcast-language [FOLDER] [--list]` prints a table; `--list` also every failure.
-//! `masking --spans FILE` lists every masked span of a text file with the words around it.
+//! `cargo run --release --example masking -p backcast-language [FOLDER...] [--list]` prints a table for each folder of lists;
+//! `--list` also every failure. `masking --spans FILE` lists every masked span of a text file with the words around it,
+//! `masking --lines FILE` prints each line masked by itself.
 
 #![allow(
     clippy::print_stdout,
@@ -11,7 +12,7 @@
 )]
 
 use language::secrets;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn main() {
     let args = std::env::args().skip(1).collect::<Vec<_>>();
@@ -20,87 +21,90 @@ fn main() {
     {
         return list_spans(Path::new(file));
     }
+    if let [flag, file] = args.as_slice()
+        && flag == "--lines"
+    {
+        let text = std::fs::read_to_string(file).expect("a text file");
+        return text.lines().for_each(|line| println!("{}", secrets::mask(line)));
+    }
     let is_listing = args.iter().any(|arg| arg == "--list");
-    let folder = args.iter().find(|arg| !arg.starts_with("--"));
-    let folder = folder.map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/it/secrets"),
-        |folder| folder.into(),
-    );
-    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
-    println!("{:<40} {:>6} {:>8}", "attack", "tries", "failures");
+    let named = args.iter().filter(|arg| !arg.starts_with("--")).map(PathBuf::from);
+    let mut folders = named.collect::<Vec<_>>();
+    if folders.is_empty() {
+        let lists = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/it/secrets");
+        let entries = std::fs::read_dir(lists).expect("a folder of lists").flatten();
+        folders = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        folders.sort();
+    }
+    println!("{:<12} {:<28} {:>6} {:>8}", "lists", "attack", "tries", "failures");
+    for folder in folders {
+        measure(&folder, is_listing);
+    }
+}
+
+/// Prints what masking does for the lists of one folder.
+fn measure(folder: &Path, is_listing: bool) {
+    let author = folder.file_name().unwrap_or_default().to_string_lossy();
+    let read = |name: &str| unescape(&std::fs::read_to_string(folder.join(name)).unwrap_or_default());
     let report = |name: &str, tries: usize, failures: Vec<String>| {
-        println!("{name:<40} {tries:>6} {:>8}", failures.len());
+        if tries > 0 {
+            println!("{author:<12} {name:<28} {tries:>6} {:>8}", failures.len());
+        }
         if is_listing {
             for failure in failures {
-                println!("    {failure}");
+                println!("    {}", failure.replace('\n', "⏎"));
             }
         }
     };
-    for (name, file) in [
-        ("secret said in words", "phrasings.txt"),
-        ("phrasings of our own", "more-phrasings.txt"),
-        ("phrasings written blind", "blind-phrasings.txt"),
+    let phrasings = read("phrasings.txt");
+    let cases = pairs(&phrasings);
+    let shown = cases.iter().filter(|(value, text)| secrets::mask(text).contains(value));
+    let shown = shown.map(|(value, text)| format!("{value}: {text}")).collect();
+    report("secret said in words", cases.len(), shown);
+    let tokens = read("tokens.txt");
+    let cases = pairs(&tokens);
+    for (attack, frame) in [
+        ("token without a word", "use {} for it, thanks"),
+        ("token after its name", "the access token: {}"),
+        ("token as a name of a file", "/w/notes/{}.md"),
+        ("token in a name of a file", "backup-{}.sql"),
     ] {
-        let text = read(file);
-        let cases = text
-            .lines()
-            .filter_map(|line| line.split_once('\t'))
-            .collect::<Vec<_>>();
         let shown = cases
             .iter()
-            .filter(|(value, sentence)| secrets::mask(&unescape(sentence)).contains(value));
-        report(
-            name,
-            cases.len(),
-            shown.map(|(value, sentence)| format!("{value}: {sentence}")).collect(),
-        );
+            .filter(|(_, token)| secrets::mask(&frame.replace("{}", token)).contains(token));
+        let shown = shown.map(|(name, token)| format!("{name}: {token}")).collect();
+        report(attack, cases.len(), shown);
     }
-    let text = read("tokens.txt");
-    let cases = text
-        .lines()
-        .filter_map(|line| line.split_once('\t'))
-        .collect::<Vec<_>>();
-    let shown = cases.iter().filter(|(_, token)| {
-        secrets::mask(&format!("use {} for it, thanks", unescape(token))).contains(&unescape(token))
-    });
-    report(
-        "token without a word",
-        cases.len(),
-        shown.map(|(name, token)| format!("{name}: {token}")).collect(),
-    );
-    let shown = cases
-        .iter()
-        .filter(|(name, token)| secrets::mask(&format!("{name}: {}", unescape(token))).contains(&unescape(token)));
-    report(
-        "token after its name",
-        cases.len(),
-        shown.map(|(name, token)| format!("{name}: {token}")).collect(),
-    );
-    let text = read("ordinary-ids.txt");
-    let cases = text
-        .lines()
-        .filter_map(|line| line.split_once('\t'))
-        .collect::<Vec<_>>();
+    let ids = read("ordinary-ids.txt");
+    let cases = pairs(&ids);
     let hidden = cases.iter().filter(|(id, line)| !secrets::mask(line).contains(id));
     report(
         "ordinary id, hash or link",
         cases.len(),
         hidden.map(|(_, line)| secrets::mask(line)).collect(),
     );
-    let text = read("ordinary-sentences.txt");
-    let hidden = text.lines().filter(|line| !secrets::find(line).is_empty());
-    report(
-        "ordinary sentence about secrets",
-        text.lines().count(),
-        hidden
-            .map(|line| format!("{} <- {line}", secrets::mask(line)))
-            .collect(),
-    );
+    let sentences = read("ordinary-sentences.txt");
+    let lines = sentences
+        .split(LINE_END)
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>();
+    let hidden = lines.iter().filter(|line| !secrets::find(line).is_empty());
+    let hidden = hidden
+        .map(|line| format!("{} <- {line}", secrets::mask(line)))
+        .collect();
+    report("ordinary sentence", lines.len(), hidden);
 }
 
-/// Lists hold a line feed as `\n`.
-fn unescape(text: &str) -> String {
-    text.replace("\\n", "\n")
+/// Divides the lines of a list, once line feeds inside them are unescaped.
+const LINE_END: char = '\u{1e}';
+
+fn unescape(list: &str) -> String {
+    list.replace('\n', &LINE_END.to_string()).replace("\\n", "\n")
+}
+
+/// Returns the pairs of a list.
+fn pairs(list: &str) -> Vec<(&str, &str)> {
+    list.split(LINE_END).filter_map(|line| line.split_once('\t')).collect()
 }
 
 fn list_spans(file: &Path) {

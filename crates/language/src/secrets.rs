@@ -8,19 +8,24 @@
 //! Most texts cost two scans: one that looks at every sixteenth byte for long runs, and the automaton of the keywords.
 
 mod address;
+mod calls;
 mod commands;
 mod forms;
 mod names;
 mod pieces;
 mod prose;
+mod scored;
 mod shape;
 mod window;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
-use names::KEYWORDS;
+use names::{HINTS, KEYWORDS, NameKind};
+use scored::Cue;
+pub use scored::{Candidate, score, sign_name};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,29 +42,109 @@ pub const MASK: &str = "[secret]";
 /// How far a secret may reach over the place where a text is cut.
 const REACH: usize = 512;
 
-/// What a hit of the automaton stands for, by its index: keywords first, then the signs of addresses, then commands.
-static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
-    let keywords = KEYWORDS.iter().map(|(word, _)| *word);
-    let patterns = keywords
-        .chain(ADDRESS_SIGNS)
-        .chain(commands::COMMANDS.iter().copied())
-        .chain(commands::PIPES.iter().copied());
+/// What a text in the automaton stands for.
+#[derive(Debug, Clone, Copy)]
+enum Sign {
+    Name(NameKind),
+    Hint,
+    Scheme,
+    At,
+    PasswordFile,
+    Command,
+    Pipe,
+    /// A field of a query that stands for a key.
+    Query,
+    /// A call, by its place in the list of functions.
+    Call(usize),
+}
+
+/// Fields that stand for a key in the query of an address, and whose names say nothing elsewhere.
+const QUERY_KEYS: [&str; 10] = [
+    "?appid=",
+    "&appid=",
+    "?ak=",
+    "&ak=",
+    "?sk=",
+    "&sk=",
+    "?key=",
+    "&key=",
+    "?k=",
+    "&subscription-key=",
+];
+
+/// The texts that the automaton finds, each with what it stands for.
+static SIGNS: LazyLock<Vec<(&'static str, Sign)>> = LazyLock::new(|| {
+    let names = KEYWORDS.iter().map(|(word, kind)| (*word, Sign::Name(*kind)));
+    let hints = HINTS.iter().map(|word| (*word, Sign::Hint));
+    let addresses = [
+        ("://", Sign::Scheme),
+        ("@", Sign::At),
+        (":5432:", Sign::PasswordFile),
+        (":3306:", Sign::PasswordFile),
+    ];
+    let commands = commands::COMMANDS.iter().map(|word| (*word, Sign::Command));
+    let pipes = commands::PIPES.iter().map(|word| (*word, Sign::Pipe));
+    let queries = QUERY_KEYS.iter().map(|word| (*word, Sign::Query));
+    let calls = calls::function_names()
+        .enumerate()
+        .map(|(at, name)| (name, Sign::Call(at)));
+    names
+        .chain(hints)
+        .chain(addresses)
+        .chain(commands)
+        .chain(pipes)
+        .chain(queries)
+        .chain(calls)
+        .collect()
+});
+
+/// How many bytes are read before the fast automaton is worth building: it takes as long as reading a megabyte.
+const FEW_BYTES: usize = 1 << 20;
+
+/// Returns the automaton of the signs. Both kinds find the same; the choice never changes a result.
+fn automaton(more: usize) -> Option<&'static AhoCorasick> {
+    static SMALL: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| build(AhoCorasickKind::ContiguousNFA));
+    static FAST: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| build(AhoCorasickKind::DFA));
+    static READ: AtomicUsize = AtomicUsize::new(0);
+    match READ.fetch_add(more, Ordering::Relaxed) {
+        0..FEW_BYTES => SMALL.as_ref(),
+        _ => FAST.as_ref(),
+    }
+}
+
+fn build(kind: AhoCorasickKind) -> Option<AhoCorasick> {
     AhoCorasick::builder()
         .ascii_case_insensitive(true)
         .match_kind(MatchKind::LeftmostLongest)
-        .kind(Some(AhoCorasickKind::DFA))
-        .build(patterns)
+        .kind(Some(kind))
+        .build(SIGNS.iter().map(|(text, _)| *text))
         .ok()
-});
-
-const ADDRESS_SIGNS: [&str; 4] = ["://", "@", ":5432:", ":3306:"];
+}
 
 /// Finds all secrets of a text, in order and without overlaps.
 pub fn find(text: &str) -> Vec<Secret> {
+    let (mut found, cues) = apply_rules(text);
+    scored::find(text, &cues, &mut found);
+    merge_overlaps(text, found)
+}
+
+/// [`find`] without the trained score.
+pub fn find_by_rules(text: &str) -> Vec<Secret> {
+    merge_overlaps(text, apply_rules(text).0)
+}
+
+/// Returns what forms and names give away, and the cues near which more may stand.
+fn apply_rules(text: &str) -> (Vec<Secret>, Vec<Cue>) {
     let mut found = Vec::new();
     forms::find(text, &mut found);
-    find_named(text, &mut found);
-    merge_overlaps(text, found)
+    let cues = find_named(text, &mut found);
+    (found, cues)
+}
+
+/// Returns the words near cues that may be secrets, with the signs that their score is made of.
+pub fn candidates(text: &str) -> Vec<Candidate> {
+    let cues = find_named(text, &mut Vec::new());
+    scored::candidates(text, &cues)
 }
 
 /// [`mask_text`] by form alone: for texts of our own that quote a name now and then.
@@ -69,10 +154,11 @@ pub fn mask_forms(text: &str) -> Cow<'_, str> {
     replace(text, merge_overlaps(text, found))
 }
 
-/// Adds the secrets that something near them names.
-fn find_named(text: &str, found: &mut Vec<Secret>) {
-    let Some(automaton) = AUTOMATON.as_ref() else {
-        return;
+/// Adds the secrets that something near them names. Returns the cues near which more may stand, in order.
+fn find_named(text: &str, found: &mut Vec<Secret>) -> Vec<Cue> {
+    let mut cues = Vec::new();
+    let Some(automaton) = automaton(text.len()) else {
+        return cues;
     };
     let mut done = 0;
     let mut from = 0;
@@ -80,31 +166,30 @@ fn find_named(text: &str, found: &mut Vec<Secret>) {
         let (start, end) = (hit.start(), hit.end());
         // What is no name may begin inside one: `rootPassword` holds `otp`.
         from = end;
-        let at = hit.pattern().as_usize();
-        if let Some((_, kind)) = KEYWORDS.get(at) {
-            if start < done {
-                continue;
+        match SIGNS[hit.pattern().as_usize()].1 {
+            Sign::Name(_) if start < done => {}
+            Sign::Name(NameKind::Leet) => window::find_word_at(text, start, found),
+            Sign::Name(kind) => {
+                if let Some(name) = names::read_name(text, start, end, kind) {
+                    window::find(text, &name, found);
+                    window::find_in_name(text, end..name.end, found);
+                    done = name.end;
+                    cues.extend(Cue::of_name(&name));
+                } else {
+                    from = text.ceil_char_boundary(start + 1);
+                }
             }
-            if *kind == names::NameKind::Leet {
-                window::find_word_at(text, start, found);
-                continue;
-            }
-            if let Some(name) = names::read_name(text, start, end, *kind) {
-                window::find(text, &name, found);
-                done = name.end;
-            } else {
-                from = text.ceil_char_boundary(start + 1);
-            }
-            continue;
-        }
-        match at - KEYWORDS.len() {
-            0 => address::find_after_scheme(text, start, found),
-            1 => address::find_before_at(text, start, found),
-            2 | 3 => address::find_in_password_file(text, start, end, found),
-            at if at < ADDRESS_SIGNS.len() + commands::COMMANDS.len() => commands::find(text, start, end, found),
-            _ => commands::find_piped(text, start, found),
+            Sign::Hint => cues.extend(Cue::of_hint(text, start, end)),
+            Sign::Scheme => address::find_after_scheme(text, start, found),
+            Sign::At => address::find_before_at(text, start, found),
+            Sign::PasswordFile => address::find_in_password_file(text, start, end, found),
+            Sign::Command => commands::find(text, start, end, found),
+            Sign::Pipe => commands::find_piped(text, start, found),
+            Sign::Query => window::find_in_query(text, end, found),
+            Sign::Call(at) => calls::find(text, at, end, found),
         }
     }
+    cues
 }
 
 /// Adds a secret.

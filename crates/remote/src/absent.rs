@@ -1,6 +1,6 @@
 //! Stands in for `client` in a build without the feature: stores that cannot be made.
 
-use crate::{ListedObject, ObjectUrl, RemoteError, SmallObject, WriteCondition, WriteOutcome};
+use crate::{ListedObject, ObjectUrl, RemoteError};
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ impl Bucket {
         match self.0 {}
     }
 
-    pub fn read_small(&self, _key: &str, _most: u64) -> Result<Option<SmallObject>, SourceFault> {
+    pub fn read_small(&self, _key: &str, _most: u64) -> Result<Option<Vec<u8>>, SourceFault> {
         match self.0 {}
     }
 
-    pub fn write(&self, _key: &str, _body: Vec<u8>, _condition: &WriteCondition) -> Result<WriteOutcome, SourceFault> {
+    pub fn write(&self, _key: &str, _body: Vec<u8>) -> Result<(), SourceFault> {
         match self.0 {}
     }
 }

@@ -5,7 +5,7 @@ mod find;
 mod names;
 mod reader;
 
-use crate::{ListedObject, ObjectUrl, RemoteError, Scheme, SmallObject, WriteCondition, WriteOutcome};
+use crate::{ListedObject, ObjectUrl, RemoteError, Scheme};
 use fault::fault_of;
 use futures_util::TryStreamExt;
 use names::NameFilter;
@@ -14,8 +14,7 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path as ObjectPath;
 use object_store::{
-    BackoffConfig, Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
-    PutPayload, RetryConfig, UpdateVersion,
+    BackoffConfig, Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -183,21 +182,17 @@ impl Bucket {
         }
     }
 
-    /// Reads an object of at most `most` bytes, with its entity tag; `None` if there is none of that name, or it is bigger.
-    pub fn read_small(&self, key: &str, most: u64) -> Result<Option<SmallObject>, SourceFault> {
+    /// Reads an object of at most `most` bytes; `None` if there is none of that name, or it is bigger or does not come whole.
+    pub fn read_small(&self, key: &str, most: u64) -> Result<Option<Vec<u8>>, SourceFault> {
         let path = path_of(key)?;
         let reading = async {
             let got = self.store.get(&path).await?;
             if got.meta.size > most {
                 return Ok(None);
             }
-            let (size, tag) = (got.meta.size, plain_tag(got.meta.e_tag.as_deref()));
+            let size = got.meta.size;
             let body = got.bytes().await?;
-            let is_whole = body.len() as u64 == size;
-            Ok(is_whole.then(|| SmallObject {
-                body: body.to_vec(),
-                tag,
-            }))
+            Ok((body.len() as u64 == size).then(|| body.to_vec()))
         };
         match self.runtime.block_on(reading) {
             Ok(found) => Ok(found),
@@ -206,24 +201,12 @@ impl Bucket {
         }
     }
 
-    /// Writes an object.
-    pub fn write(&self, key: &str, body: Vec<u8>, condition: &WriteCondition) -> Result<WriteOutcome, SourceFault> {
+    /// Writes an object, and replaces the one that is there.
+    pub fn write(&self, key: &str, body: Vec<u8>) -> Result<(), SourceFault> {
         let path = path_of(key)?;
-        let mode = match condition {
-            WriteCondition::Always => PutMode::Overwrite,
-            WriteCondition::Missing => PutMode::Create,
-            WriteCondition::Unchanged(tag) => PutMode::Update(UpdateVersion {
-                e_tag: Some(quoted_tag(tag)),
-                version: None,
-            }),
-        };
-        let options = PutOptions::from(mode);
-        let writing = self.store.put_opts(&path, PutPayload::from(body), options);
-        match self.runtime.block_on(writing) {
-            Ok(_) => Ok(WriteOutcome::Done),
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(WriteOutcome::Lost),
-            Err(error) => Err(fault_of(&error)),
-        }
+        let writing = self.store.put(&path, PutPayload::from(body));
+        self.runtime.block_on(writing).map_err(|error| fault_of(&error))?;
+        Ok(())
     }
 }
 

@@ -83,32 +83,3 @@ pub struct ListedObject {
     /// When it was written, in nanoseconds.
     pub modified: i128,
 }
-
-/// An object that was read whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SmallObject {
-    /// Its bytes.
-    pub body: Vec<u8>,
-    /// Its entity tag, without quotes.
-    pub tag: Option<String>,
-}
-
-/// What has to hold for an object to be written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WriteCondition {
-    /// Nothing.
-    Always,
-    /// There is no such object yet.
-    Missing,
-    /// It has still this entity tag.
-    Unchanged(String),
-}
-
-/// How a conditional write ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriteOutcome {
-    /// Written.
-    Done,
-    /// Another machine was faster.
-    Lost,
-}

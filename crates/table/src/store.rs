@@ -221,17 +221,38 @@ fn try_read_entry(path: &Path, kind: EntryKind, name: &EntryName) -> io::Result<
     file.read_exact(&mut header)?;
     let mut body = Vec::with_capacity(size as usize - HEADER_BYTES);
     file.take(kind.max_bytes()).read_to_end(&mut body)?;
+    Ok(check_entry(&header, body, kind, name))
+}
+
+/// Checks the bytes after the header of an entry.
+fn check_entry(header: &[u8; HEADER_BYTES], mut body: Vec<u8>, kind: EntryKind, name: &EntryName) -> EntryState {
     let Some((content, checksum)) = body.split_last_chunk::<CHECKSUM_BYTES>() else {
-        return Ok(EntryState::Damaged);
+        return EntryState::Damaged;
     };
-    if !header.starts_with(kind.mark()) || checksum_of(&[&header, content]) != *checksum {
-        return Ok(EntryState::Damaged);
+    if !header.starts_with(kind.mark()) || checksum_of(&[header, content]) != *checksum {
+        return EntryState::Damaged;
     }
-    if header != header_of(kind, name) {
-        return Ok(EntryState::OtherName);
+    if *header != header_of(kind, name) {
+        return EntryState::OtherName;
     }
     body.truncate(body.len() - CHECKSUM_BYTES);
-    Ok(EntryState::Found(body))
+    EntryState::Found(body)
+}
+
+/// Returns the bytes of an entry, for a place that is no folder.
+pub fn seal_entry(kind: EntryKind, name: &EntryName, body: &[u8]) -> Vec<u8> {
+    let header = header_of(kind, name);
+    [&header, body, &checksum_of(&[&header, body])].concat()
+}
+
+/// Returns the body of the entry that [`seal_entry`] made; `None` if the bytes are not whole, or those of another entry.
+pub fn open_entry(kind: EntryKind, name: &EntryName, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    let header = *bytes.first_chunk::<HEADER_BYTES>()?;
+    bytes.drain(..HEADER_BYTES);
+    match check_entry(&header, bytes, kind, name) {
+        EntryState::Found(body) => Some(body),
+        EntryState::OtherName | EntryState::Damaged | EntryState::Missing => None,
+    }
 }
 
 fn write_entry(path: &Path, kind: EntryKind, name: &EntryName, body: &[u8]) -> io::Result<()> {
@@ -337,6 +358,25 @@ mod tests {
         fs::write(&path, &good).unwrap();
         assert_eq!(store.read(KIND, &NAME).unwrap(), b"some body");
         assert_eq!(store.read(EntryKind::Log, &NAME), None, "another kind");
+    }
+
+    #[test]
+    fn a_sealed_entry_is_opened_whole_and_under_its_own_name() {
+        let (_folder, store) = store();
+        for body in [&b"some body"[..], b""] {
+            let sealed = seal_entry(KIND, &NAME, body);
+            store.write(KIND, &NAME, body).unwrap();
+            assert_eq!(sealed, fs::read(store.path(&NAME)).unwrap(), "the form of a file");
+            assert_eq!(open_entry(KIND, &NAME, sealed.clone()).unwrap(), body);
+            assert_eq!(open_entry(KIND, &OTHER, sealed.clone()), None);
+            assert_eq!(open_entry(EntryKind::Log, &NAME, sealed.clone()), None);
+            for at in 0..sealed.len() {
+                let mut flipped = sealed.clone();
+                flipped[at] ^= 1;
+                assert_eq!(open_entry(KIND, &NAME, flipped), None, "byte {at}");
+                assert_eq!(open_entry(KIND, &NAME, sealed[..at].to_vec()), None, "cut at {at}");
+            }
+        }
     }
 
     #[test]

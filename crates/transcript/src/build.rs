@@ -26,6 +26,7 @@ use language::client_text::{self, ClientTextKind};
 use scopes::RecentScope;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use titles::KeptTitles;
 use window_marks::{mark_of_command, mark_of_output};
 
 fn raw_bytes<'a>(text: Option<JsonStr<'a>>) -> &'a [u8] {
@@ -79,6 +80,7 @@ pub struct LogBuilder {
     recent_names: [NameId; 8],
     /// Titles of conversations that are named by their last message, which may follow in the log or lie in another one.
     leaf_titles: Vec<(RecordId, Box<str>)>,
+    kept_titles: IdMap<(NameId, TitleSource), KeptTitles>,
     buffer: String,
 }
 

@@ -13,8 +13,6 @@ use std::collections::{BTreeMap, HashMap};
 /// What is known about a log before it is unpacked.
 pub struct LogOutline {
     pub path: String,
-    /// Session of records without a session id: the name of the log.
-    pub default_session: String,
     /// Sessions that the log has records of.
     pub sessions: Vec<String>,
     pub times: (Time, Time),
@@ -25,21 +23,22 @@ pub struct LogOutline {
 }
 
 impl LogOutline {
-    /// Creates an outline from the front of a packed log.
-    pub fn new(path: String, default_session: String, outline: &PackedOutline<'_>) -> LogOutline {
+    /// Creates an outline from the front of a packed log. Records without a session id belong to the default session: the
+    /// name of the log.
+    pub fn new(path: String, default_session: &str, outline: &PackedOutline<'_>) -> LogOutline {
         let ids = outline.ids().collect();
         LogOutline::of(path, default_session, &outline.log, outline.times, ids)
     }
 
     /// Creates an outline from an unpacked log. Times and ids are left empty: collecting them from a big log is slow.
-    pub fn of_log(path: String, default_session: String, log: &Log) -> LogOutline {
+    pub fn of_log(path: String, default_session: &str, log: &Log) -> LogOutline {
         LogOutline::of(path, default_session, log, (NO_TIME, NO_TIME), Vec::new())
     }
 
-    fn of(path: String, default_session: String, log: &Log, times: (Time, Time), ids: Vec<RecordId>) -> LogOutline {
+    fn of(path: String, default_session: &str, log: &Log, times: (Time, Time), ids: Vec<RecordId>) -> LogOutline {
         let named = |session: &str| {
             if session.is_empty() {
-                default_session.clone()
+                default_session.to_owned()
             } else {
                 session.to_owned()
             }
@@ -50,7 +49,6 @@ impl LogOutline {
         sessions.dedup();
         LogOutline {
             path,
-            default_session,
             sessions,
             times,
             ids,
@@ -70,15 +68,23 @@ impl LogOutline {
 pub fn separate_families(logs: &mut [LogOutline]) -> Vec<u64> {
     // Threads joined by a log are one family, named by the smallest of their names.
     let mut leaders = HashMap::<String, String>::new();
-    fn leader(leaders: &HashMap<String, String>, thread: &str) -> String {
+    fn leader(leaders: &mut HashMap<String, String>, thread: &str) -> String {
         let mut at = thread;
+        let mut passed = Vec::new();
         while let Some(next) = leaders.get(at).filter(|next| *next != at) {
+            passed.push(at.to_owned());
             at = next;
         }
-        at.to_owned()
+        let found = at.to_owned();
+        // The next search from there takes one step: forks of forks are long chains.
+        passed.pop();
+        for thread in passed {
+            leaders.insert(thread, found.clone());
+        }
+        found
     }
     for log in logs.iter() {
-        let found = log.lineage.iter().map(|thread| leader(&leaders, thread));
+        let found = log.lineage.iter().map(|thread| leader(&mut leaders, thread));
         let found = found.collect::<Vec<_>>();
         let Some(smallest) = found.iter().min().cloned() else {
             continue;
@@ -87,9 +93,9 @@ pub fn separate_families(logs: &mut [LogOutline]) -> Vec<u64> {
             leaders.insert(thread, smallest.clone());
         }
     }
-    let family = |log: &mut LogOutline| {
+    let mut family = |log: &mut LogOutline| {
         let first = log.lineage.first()?;
-        let salt = hash_api_id(leader(&leaders, first).as_bytes());
+        let salt = hash_api_id(leader(&mut leaders, first).as_bytes());
         for id in &mut log.ids {
             if *id != RecordId::default() {
                 *id = RecordId(id.number() ^ u128::from(salt));
@@ -226,7 +232,6 @@ mod tests {
     fn log(path: &str, sessions: &[&str], times: (Time, Time), ids: &[u128]) -> LogOutline {
         LogOutline {
             path: path.into(),
-            default_session: path.into(),
             sessions: sessions.iter().map(|session| (*session).to_owned()).collect(),
             times,
             agent: Agent::Claude,

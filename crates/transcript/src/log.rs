@@ -316,7 +316,7 @@ pub struct BoundaryRecord {
 
 coded_enum! {
     /// Where a title comes from, the best source first.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum TitleSource {
         /// Given by the user.
         Custom = 0,

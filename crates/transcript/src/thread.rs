@@ -98,6 +98,10 @@ pub fn thread(session: &Session<'_>) -> ThreadedSession {
         chain.agent = group.agent;
         chain.is_sidechain = group.is_sidechain;
         check_call_pairs(session, &chain, &mut problems);
+        if chain.is_sidechain {
+            // A session may have very many sub-agents, most of them with a call or two.
+            chain.rounds.shrink_to_fit();
+        }
         threaded.chains.push(chain);
     }
     threaded.problems = session.make_problems(problems);

@@ -16,6 +16,7 @@ use replay::sim::oracle::{OracleBound, oracle_bound, oracle_bound_under};
 use replay::sim::{BoundaryTextWriter, ReplayInput, ReplayMode, policies_and_prices, replay};
 use replay::tune::score::chain_key;
 use std::io;
+use std::sync::Arc;
 use table::stream::{RowBatch, StreamFormat};
 use transcript::problem::{Problem, ProblemKind};
 
@@ -51,6 +52,8 @@ pub struct ReplayConsumer<'a> {
 /// One session, its rounds encoded.
 pub struct SessionReplayOutput {
     /// The session under the policy.
+    pub row: Arc<SessionRow>,
+    /// What else the policy gives; its row is taken.
     pub replayed: ReplayResult,
     /// The session under all policies that are compared.
     pub comparison: Option<CompareRow>,
@@ -90,9 +93,10 @@ impl PolicyReplay {
         }
     }
 
-    fn to_side(&self) -> CompareSide {
+    /// Returns the session as one side of a comparison.
+    fn to_side(&self, row: &Arc<SessionRow>) -> CompareSide {
         CompareSide {
-            row: self.replayed.row.clone(),
+            row: Arc::clone(row),
             counts: self.counts,
             oracle_misses: self.oracle_misses,
         }
@@ -111,8 +115,12 @@ impl ReplayConsumer<'_> {
         let mut oracle = OracleBound::default();
         let mut losses = self.wants.text.then(TextLosses::default);
         let mut problems = view.threaded().problems.clone();
+        let mut page_rounds = self.wants.page.then(|| SessionRounds::of_session(view.id()));
         for chain in 0..view.chains().len() {
             problems.extend(self.replay_first(view, chain, &mut first, losses.as_mut()));
+            if let Some(page) = page_rounds.as_mut().filter(|_| self.wants.round_rows.is_none()) {
+                page.take_complete(&mut first.replayed.rounds);
+            }
             for (policies, replayed) in std::iter::zip(others, &mut other_replays) {
                 self.replay_chain(view, chain, policies, ReplayDetail::default(), None, replayed);
             }
@@ -129,17 +137,35 @@ impl ReplayConsumer<'_> {
             let detail = format!("replay of session {}", view.id());
             problems.push(Problem::file(&view.logs()[0].path, ProblemKind::Internal, detail));
         }
-        let comparison = self.compare.map(|compare| CompareRow {
-            session: first.replayed.row.session.clone(),
-            coding_agent: first.replayed.row.coding_agent,
-            project: first.replayed.row.project.clone(),
-            sides: compare.sides(|number| match number {
-                0 => first.to_side(),
-                other => other_replays[other - 1].to_side(),
-            }),
-            oracle,
+        let row = Arc::new(std::mem::take(&mut first.replayed.row));
+        let comparison = self.compare.map(|compare| {
+            let other_rows = other_replays.iter_mut().map(|other| {
+                let other = std::mem::take(&mut other.replayed.row);
+                if other == *row {
+                    Arc::clone(&row)
+                } else {
+                    Arc::new(other)
+                }
+            });
+            let other_rows = other_rows.collect::<Vec<_>>();
+            CompareRow {
+                session: row.session.clone(),
+                coding_agent: row.coding_agent,
+                project: row.project.clone(),
+                sides: compare.sides(|number| match number {
+                    0 => first.to_side(&row),
+                    other => other_replays[other - 1].to_side(&other_rows[other - 1]),
+                }),
+                oracle,
+            }
         });
-        self.finish(first.replayed, comparison, losses, problems)
+        SessionReplayOutput {
+            row,
+            comparison,
+            losses,
+            problems,
+            ..self.finish(first.replayed, page_rounds)
+        }
     }
 
     /// Replays a chain under the policy, with everything that is wanted. Returns the logs that could not be read again.
@@ -222,27 +248,21 @@ impl ReplayConsumer<'_> {
     }
 
     /// Encodes the calls of a session.
-    fn finish(
-        &self,
-        mut replayed: ReplayResult,
-        comparison: Option<CompareRow>,
-        losses: Option<TextLosses>,
-        problems: Vec<Problem>,
-    ) -> SessionReplayOutput {
+    fn finish(&self, mut replayed: ReplayResult, page_rounds: Option<SessionRounds>) -> SessionReplayOutput {
         let mut rounds = std::mem::take(&mut replayed.rounds);
-        let page = self.wants.page;
-        let page_rounds = page.then(|| SessionRounds::from_rows(&replayed.row.session, &rounds));
+        let page_rounds = page_rounds.map(|page| page.finish(&rounds));
         if self.wants.round_rows.is_none() {
             rounds.clear();
         }
         let format = self.wants.round_rows.unwrap_or_default();
         SessionReplayOutput {
+            row: Arc::default(),
             page_rounds,
             batch: RowBatch::new(format, SCHEMA, ROUND_COLUMNS, rounds),
             replayed,
-            comparison,
-            losses,
-            problems,
+            comparison: None,
+            losses: None,
+            problems: Vec::new(),
         }
     }
 }

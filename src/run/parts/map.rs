@@ -5,7 +5,7 @@ use super::{PartEntry, PartIndex, Section, part_head, part_tail};
 use crate::run::cache::{BUILD_ID, ContentHash};
 use crate::run::fetching::{fetch_log, fetched_bytes, is_remote, map_fetched};
 use crate::run::known_contents;
-use crate::run::read::{ReadBudget, ReadOptions, StoredLog, read_log};
+use crate::run::read::{LoadedLog, LogDelivery, ReadBudget, ReadOptions, StoredLog, read_log};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -228,12 +228,23 @@ impl<'a> MapJob<'a> {
             let known = known_contents(logs, &options);
             let numbers = (0..logs.len()).collect::<Vec<_>>();
             let texts = self.task.texts;
+            let budget = ReadBudget::packed();
             let mapped = match logs.iter().any(is_remote) {
-                true => map_fetched(
+                true if texts => map_fetched(
                     &numbers,
                     |at| fetched_bytes(&logs[at]),
                     |at| fetch_log(&logs[at]),
                     |at, found| map_found(&found, known[at], texts, &options),
+                ),
+                // What a cache knows need not be fetched.
+                true => map_fetched(
+                    &numbers,
+                    |at| fetched_bytes(&logs[at]),
+                    |at| LogDelivery::fetch(&logs[at], known[at], &budget, &options),
+                    |at, delivery| {
+                        let read = delivery.read(&budget, None, &options);
+                        map_read(&logs[at], read, texts)
+                    },
                 ),
                 false => parallel_map(&numbers, |&at| map_found(&logs[at], known[at], texts, &options)),
             };
@@ -273,8 +284,13 @@ fn map_found(
     wants_texts: bool,
     options: &ReadOptions<'_>,
 ) -> Result<MappedLog, MapFailure> {
-    let path = || found.path.display().to_string();
     let read = read_log(found, known, &ReadBudget::packed(), None, options);
+    map_read(found, read, wants_texts)
+}
+
+/// Maps a log that was read.
+fn map_read(found: &DiscoveredLog, read: LoadedLog, wants_texts: bool) -> Result<MappedLog, MapFailure> {
+    let path = || found.path.display().to_string();
     let (line_problems, problems) = read
         .problems
         .into_iter()

@@ -45,12 +45,12 @@ impl ThreadTotals {
     pub fn from_stretches(
         session: &Session<'_>,
         threaded: &ThreadedSession,
-        sized: Vec<SizedStretch>,
+        sized: impl Iterator<Item = SizedStretch>,
         table: &RatioTable,
         wanted: &ReportOptions,
     ) -> ThreadTotals {
         let mut followed = ThreadTotals::default();
-        let mut sized = sized.into_iter().peekable();
+        let mut sized = sized.peekable();
         for (at, chain) in threaded.chains.iter().enumerate() {
             followed.subagents += u64::from(chain.is_sidechain);
             if !chain.rounds.is_empty() && !is_client_chain(&chain.agent) {

@@ -6,6 +6,7 @@ use replay::sim::event::{CacheMiss, CompactionCause, Event, EventSink};
 use replay::sim::oracle::OracleBound;
 use replay::sim::trace::Trace;
 use replay::sim::working_set::UseOutcome;
+use std::sync::Arc;
 use table::columns;
 use table::human::format_tokens;
 use transcript::agents::Agent;
@@ -33,7 +34,8 @@ pub struct DifferenceCounts {
 /// A session under one policy.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CompareSide {
-    pub row: SessionRow,
+    /// The same for all sides that are alike: most sessions never come near a threshold.
+    pub row: Arc<SessionRow>,
     pub counts: DifferenceCounts,
     /// Misses of the oracle with windows no larger than the largest of the chain under this policy.
     pub oracle_misses: u64,
@@ -41,7 +43,7 @@ pub struct CompareSide {
 
 impl CompareSide {
     fn merge(&mut self, other: &CompareSide) {
-        self.row.merge(&other.row);
+        Arc::make_mut(&mut self.row).merge(&other.row);
         for (sum, part) in std::iter::zip(&mut self.counts.misses_after, other.counts.misses_after) {
             *sum += part;
         }
@@ -312,10 +314,11 @@ mod tests {
     fn row(change: impl Fn(&mut CompareSide)) -> CompareRow {
         let mut row = CompareRow::default();
         for side in &mut row.sides {
-            side.row.calls.made = 10;
-            side.row.window.calls = 10;
-            side.row.window.sum = 1_000_000;
-            side.row.compactions.by_cause[CompactionCause::Auto as usize] = 3;
+            let made = Arc::make_mut(&mut side.row);
+            made.calls.made = 10;
+            made.window.calls = 10;
+            made.window.sum = 1_000_000;
+            made.compactions.by_cause[CompactionCause::Auto as usize] = 3;
         }
         change(&mut row.sides[SECOND_SIDE]);
         row
@@ -327,14 +330,14 @@ mod tests {
         assert_eq!(same.difference(mean), Some(0));
         assert_eq!(same.explain_misses(), "");
         let fewer = row(|side| {
-            side.row.compactions.by_cause = [0; 3];
-            side.row.window.sum = 2_230_000;
+            Arc::make_mut(&mut side.row).compactions.by_cause = [0; 3];
+            Arc::make_mut(&mut side.row).window.sum = 2_230_000;
         });
         assert_eq!(fewer.explain_cost(), "3 fewer compactions, window +123k");
         let cleared = row(|side| {
             side.counts.cleared_cache = 12;
-            side.row.compactions.by_cause[CompactionCause::Manual as usize] = 1;
-            side.row.calls.blocked = 1;
+            Arc::make_mut(&mut side.row).compactions.by_cause[CompactionCause::Manual as usize] = 1;
+            Arc::make_mut(&mut side.row).calls.blocked = 1;
         });
         assert_eq!(cleared.explain_cost(), "1 more blocked call, 1 more compaction");
     }
@@ -358,7 +361,7 @@ mod tests {
 
     #[test]
     fn totals_are_sums() {
-        let mut total = row(|side| side.row.compactions.by_cause = [1, 0, 0]);
+        let mut total = row(|side| Arc::make_mut(&mut side.row).compactions.by_cause = [1, 0, 0]);
         total.merge(&total.clone());
         assert_eq!(total.difference(compactions), Some(-4));
         assert_eq!(total.sides[FIRST_SIDE].row.window.mean(), Some(100_000));

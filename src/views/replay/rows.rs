@@ -354,7 +354,7 @@ pub fn share(part: u64, whole: u64) -> Option<f64> {
 
 columns! {
     /// Columns of `sessions.csv`.
-    pub SESSION_COLUMNS: SessionRow;
+    pub SESSION_COLUMNS: Arc<SessionRow>;
     "session" "Session" Text Always "Session id." |r| &r.session;
     "coding_agent" "Agent" Text Never "Coding agent: `claude`, `codex`, `opencode` or `pi`." |r| r.coding_agent.name();
     "project" "Project" Text Never "Working directory." |r| &r.project;

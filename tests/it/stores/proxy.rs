@@ -46,6 +46,14 @@ pub enum Fault {
     Hang(Duration),
     /// The server does not see the condition of the request.
     Unconditional,
+    /// The proxy answers with a status, and says after how many seconds to ask again.
+    Later(u16, u32),
+    /// A header of the answer has another value.
+    Header(&'static str, &'static str),
+    /// The server does not see which stretch is asked for, and sends everything.
+    Unranged,
+    /// The server puts so many names on a page of a listing.
+    SmallPages(usize),
 }
 
 type Decide = dyn Fn(&Passing, usize) -> Fault + Send + Sync;
@@ -134,6 +142,12 @@ fn pass(
             let answer = format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{text}");
             return client.write_all(answer.as_bytes());
         }
+        Fault::Later(status, seconds) => {
+            let answer = format!(
+                "HTTP/1.1 {status} X\r\nConnection: close\r\nRetry-After: {seconds}\r\nContent-Length: 0\r\n\r\n"
+            );
+            return client.write_all(answer.as_bytes());
+        }
         Fault::Hang(time) => {
             std::thread::sleep(time);
             return client.shutdown(Shutdown::Both);
@@ -143,9 +157,13 @@ fn pass(
     let drops = |line: &&str| {
         let line = line.to_ascii_lowercase();
         let is_condition = matches!(fault, Fault::Unconditional) && line.starts_with("if-match:");
-        !is_condition && !line.starts_with("connection:")
+        let is_range = matches!(fault, Fault::Unranged) && line.starts_with("range:");
+        !is_condition && !is_range && !line.starts_with("connection:")
     };
-    let kept = head.split("\r\n").filter(drops).collect::<Vec<_>>().join("\r\n");
+    let mut kept = head.split("\r\n").filter(drops).collect::<Vec<_>>().join("\r\n");
+    if let Fault::SmallPages(names) = fault {
+        kept = kept.replacen("list-type=2", &format!("list-type=2&max-keys={names}"), 1);
+    }
     let mut upstream = TcpStream::connect(server)?;
     upstream.write_all(format!("{kept}\r\nConnection: close\r\n\r\n").as_bytes())?;
     upstream.write_all(&body)?;
@@ -165,6 +183,18 @@ fn pass(
                 .split("\r\n")
                 .map(|line| match line.to_ascii_lowercase().starts_with("content-length") {
                     true => format!("Content-Length: {}", body.len()),
+                    false => line.to_owned(),
+                });
+            client.write_all(lines.collect::<Vec<_>>().join("\r\n").as_bytes())?;
+            client.write_all(body)?;
+        }
+        Fault::Header(name, value) => {
+            let head = String::from_utf8_lossy(head);
+            let start = format!("{name}:");
+            let lines = head
+                .split("\r\n")
+                .map(|line| match line.to_ascii_lowercase().starts_with(&start) {
+                    true => format!("{name}: {value}"),
                     false => line.to_owned(),
                 });
             client.write_all(lines.collect::<Vec<_>>().join("\r\n").as_bytes())?;

@@ -112,6 +112,17 @@ fn encoded(key: &str) -> String {
 
 /// Sends a request to S3 and returns the status of the answer. The server wants a signature and does not look at it.
 pub fn send(address: SocketAddr, method: &str, path: &str, body: &[u8]) -> u16 {
+    let answer = exchange(address, method, path, body);
+    let answer = String::from_utf8_lossy(&answer);
+    answer
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .expect("a status")
+}
+
+/// Sends a request to S3 and returns the answer.
+fn exchange(address: SocketAddr, method: &str, path: &str, body: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/octet-stream\r\n\
@@ -123,10 +134,12 @@ pub fn send(address: SocketAddr, method: &str, path: &str, body: &[u8]) -> u16 {
     stream.write_all(body).expect("sent");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("an answer");
-    let answer = String::from_utf8_lossy(&answer);
     answer
-        .split(' ')
-        .nth(1)
-        .and_then(|status| status.parse().ok())
-        .expect("a status")
+}
+
+/// Returns the body of an object of S3.
+pub fn fetch(address: SocketAddr, path: &str) -> Vec<u8> {
+    let answer = exchange(address, "GET", path, b"");
+    let start = memchr::memmem::find(&answer, b"\r\n\r\n").expect("a body");
+    answer[start + 4..].to_vec()
 }

@@ -58,6 +58,13 @@ pub(super) const COMMANDS: &[&str] = &[
     "net use",
     "rclone obscure",
     "gh secret set",
+    "az keyvault secret set",
+    "snyk auth",
+    "security add-generic-password",
+    "mosquitto_pub",
+    "mosquitto_sub",
+    "xfreerdp",
+    "signtool",
 ];
 
 /// Words after which a pipe brought a password: `echo X | sudo -S`.
@@ -68,6 +75,7 @@ pub(super) const PIPES: &[&str] = &[
     "--password-stdin",
     "--with-token",
     "--passphrase-fd",
+    "kinit ",
 ];
 
 fn takings(command: &str) -> &'static [Taking] {
@@ -101,8 +109,13 @@ fn takings(command: &str) -> &'static [Taking] {
         "zip" | "unzip" => &[Apart("-P"), Apart("--password")],
         "rar" | "unrar" => &[Attached("-p"), Attached("-hp")],
         "sqlplus" => &[Slash],
+        "mosquitto_pub" | "mosquitto_sub" => &[Apart("-P")],
+        "xfreerdp" => &[Attached("/p:")],
+        "signtool" => &[Apart("/p")],
         "gh secret set" => &[Apart("--body"), Apart("-b")],
-        "net use" | "rclone obscure" => &[Plain],
+        "az keyvault secret set" => &[Apart("--value")],
+        "security add-generic-password" => &[Apart("-w")],
+        "net use" | "rclone obscure" | "snyk auth" => &[Plain],
         "sqlcmd" => &[Either("-P")],
         _ => &[],
     }

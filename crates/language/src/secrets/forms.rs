@@ -4,12 +4,12 @@
 mod ids;
 mod places;
 
-use super::shape::{entropy, has_words, is_key_run, is_random};
+use super::shape::{contains_any, entropy, has_words, is_key_run, is_random};
 use super::{Secret, prose, push};
+use aho_corasick::AhoCorasick;
 use ids::{SECRET_PARTS, is_id_prefix, is_in_address, is_public_address};
 pub(super) use ids::{is_named_id, is_ordinary_id};
-use memchr::memmem;
-use places::{find_bot_tokens, find_private_keys, find_suffixed, find_webhooks};
+use places::{find_bot_tokens, find_client_secrets, find_private_keys, find_suffixed, find_webhooks};
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -129,6 +129,7 @@ pub(super) fn find(text: &str, found: &mut Vec<Secret>) {
     find_suffixed(bytes, found);
     find_webhooks(text, found);
     find_bot_tokens(bytes, found);
+    find_client_secrets(bytes, found);
 }
 
 /// Adds the tokens of one run: at its start and after every joint, else the run itself if it looks random.
@@ -140,8 +141,14 @@ fn find_in_run(text: &str, run: Range<usize>, found: &mut Vec<Secret>) {
         let before = at.checked_sub(1).map(|before| bytes[before]);
         let matched = match before {
             Some(before) if before.is_ascii_alphanumeric() => None,
-            // `pk_live_...`: what follows a joint is a token only if its beginning says enough.
-            before => match_form(&bytes[at..], before.is_some_and(|before| b"_-".contains(&before))),
+            // What follows a joint is a token only if its beginning says enough.
+            before if before.is_some_and(|before| b"_-".contains(&before)) => {
+                // `pk_live_...` may be published, `cs_live_...` is an id.
+                let name = bytes[..at - 1].rsplit(|byte| !byte.is_ascii_alphanumeric()).next();
+                let is_public = name.is_some_and(|name| name == b"pk" || name == b"cs");
+                match_form(&bytes[at..], true).filter(|_| !is_public)
+            }
+            _ => match_form(&bytes[at..], false),
         };
         if let Some((name, length)) = matched {
             push(found, run.start + at..run.start + at + length, name);
@@ -179,7 +186,7 @@ fn match_form(bytes: &[u8], is_inside: bool) -> Option<(&'static str, usize)> {
             .take_while(|byte| b".-_/|%".contains(byte))
             .count();
         let body = &rest[..length - trimmed];
-        if is_inside && !matches!(form.rest, FormRest::Any | FormRest::Solid) {
+        if is_inside && !matches!(form.rest, FormRest::Any | FormRest::Solid) && !is_token_inside(form, body) {
             return None;
         }
         let fits = match form.rest {
@@ -216,18 +223,33 @@ fn match_form(bytes: &[u8], is_inside: bool) -> Option<(&'static str, usize)> {
     })
 }
 
+/// Returns whether a token behind a joint, as in `backup-TOKEN.sql`, says enough: its beginning is no short word, and what
+/// follows is one long run.
+fn is_token_inside(form: &Form, body: &[u8]) -> bool {
+    const SHORTEST_PREFIX: usize = 3;
+    const SHORTEST_RUN: usize = 20;
+    let run = body.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    form.prefix.len() >= SHORTEST_PREFIX && run >= SHORTEST_RUN
+}
+
 /// Returns whether the rest of a token is a filler: `xxxxxxxx`, `...`, `your-key-here`.
 fn is_filler(body: &[u8]) -> bool {
+    const FILLERS: [&str; 6] = ["example", "xxxxxx", "your", "placeholder", "redacted", "......"];
+    static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| contains_any(&FILLERS));
     let first = body.first().copied().unwrap_or_default();
-    let low = body.to_ascii_lowercase();
-    let has = |text: &str| memmem::find(&low, text.as_bytes()).is_some();
-    body.iter().all(|byte| *byte == first)
-        || has("xxxxxx")
-        || has("your")
-        || has("example") && !has("examplekey")
-        || has("placeholder")
-        || has("redacted")
-        || has("......")
+    let is_filled = |body: &[u8]| {
+        let mut hits = AUTOMATON.iter().flat_map(|automaton| automaton.find_iter(body));
+        // `...EXAMPLEKEY` ends the keys in a vendor's documents.
+        hits.any(|hit| hit.pattern().as_usize() > 0 || !has_prefix(&body[hit.end()..], b"key"))
+    };
+    body.iter().all(|byte| *byte == first) || is_filled(body)
+}
+
+/// Returns whether bytes begin with others, in any case.
+fn has_prefix(bytes: &[u8], prefix: &[u8]) -> bool {
+    bytes
+        .get(..prefix.len())
+        .is_some_and(|head| head.eq_ignore_ascii_case(prefix))
 }
 
 /// Returns whether the rest of a token looks random enough: digits among letters, and no words joined by hyphens.
@@ -276,16 +298,27 @@ fn match_web_token(bytes: &[u8]) -> Option<usize> {
 
 /// Adds a run without a known beginning if it looks random and nothing makes it an id.
 fn find_bare(text: &str, run: Range<usize>, found: &mut Vec<Secret>) {
-    let bytes = text.as_bytes();
-    let is_public_key = bytes[run.clone()].starts_with(b"AAAA") || bytes[run.clone()].starts_with(b"//");
-    if is_public_key
-        || run.len() > LONGEST_RANDOM_RUN
-        || run.len() < SHORTEST_RUN + 4
-        || is_in_address(bytes, run.start)
-        || is_named_id(text, run.start)
-    {
+    if run.len() > LONGEST_RANDOM_RUN || run.len() < SHORTEST_RUN + 4 {
         return;
     }
+    let ranges = random_parts(text.as_bytes(), run.clone());
+    if ranges.is_empty() {
+        return;
+    }
+    let is_ordinary = ids::is_public_data(&text.as_bytes()[run.clone()])
+        || is_ordinary_id(&text[run.clone()])
+        || ids::is_public_member(text, run.start)
+        || is_in_address(text.as_bytes(), run.start)
+        || is_named_id(text, run.start);
+    for range in ranges {
+        if !is_ordinary {
+            push(found, range, "high-entropy");
+        }
+    }
+}
+
+/// Returns the parts of a run that look random: all of it, or what stands between its joints.
+fn random_parts(bytes: &[u8], run: Range<usize>) -> Vec<Range<usize>> {
     // Padding belongs to a value, other equals signs divide a name from one.
     let trimmed = bytes[run.clone()]
         .iter()
@@ -301,23 +334,23 @@ fn find_bare(text: &str, run: Range<usize>, found: &mut Vec<Secret>) {
     if bytes[..run.end].ends_with(b"...")
         || whole.starts_with(b"0x") && whole[2..].iter().all(u8::is_ascii_hexdigit)
         || whole.starts_with(b"Qm") && whole.len() == 46
+        || is_hashed_file(whole)
     {
-        return;
+        return Vec::new();
     }
-    if is_bare_secret(whole) && !is_path_of_names(whole) && !is_hashed_file(whole) {
-        push(found, start..run.end, "high-entropy");
-        return;
-    }
-    if is_hashed_file(whole) {
-        return;
+    let mut parts = Vec::new();
+    if is_bare_secret(whole) && !is_path_of_names(whole) {
+        parts.push(start..run.end);
+        return parts;
     }
     let mut at = start;
     for part in whole.split(|byte| b"/.=|%".contains(byte)) {
-        if part.len() < whole.len() && is_bare_secret(part) && !has_file_ending(&bytes[at + part.len()..]) {
-            push(found, at..at + part.len(), "high-entropy");
+        if part.len() < whole.len() && is_bare_secret(part) {
+            parts.push(at..at + part.len());
         }
         at += part.len() + 1;
     }
+    parts
 }
 
 /// Returns whether a run with several slashes has ordinary words or hashes between them, as a path has.
@@ -335,10 +368,6 @@ fn is_path_of_names(run: &[u8]) -> bool {
         .split(['/', '-', '_', '.'])
         .filter(|word| word.len() >= 5 && prose::is_prose(word));
     words.count() >= 2 || text.matches('/').count() >= 2 && text.split('/').any(is_named)
-}
-
-fn has_file_ending(after: &[u8]) -> bool {
-    after.first() == Some(&b'.') && after.get(1).is_some_and(u8::is_ascii_lowercase) && after.len() <= 8
 }
 
 /// Returns whether a run is the name of a file with a short hash in it: `liblock_api-667559f904d1df8d.rlib`.

@@ -1,9 +1,15 @@
 //! Names of secrets: which words, flags, fields and variables say that a secret is near.
 
+mod hints;
 mod lists;
 
+use super::shape::contains_any;
+use aho_corasick::AhoCorasick;
+pub(super) use hints::HINTS;
 pub(super) use lists::KEYWORDS;
 use lists::{COMPOUNDS, KEY_QUALIFIERS, LAST_PARTS, NOT_PASS, OTHER_QUALIFIERS, OTHER_THINGS};
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 /// What a name announces. Decides how much a value must look like one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,10 +81,19 @@ pub(super) fn contains_keyword(word: &str) -> bool {
         "_pass",
         "密钥",
     ];
-    let low = word.to_lowercase();
-    STEMS.iter().any(|stem| low.contains(stem))
-        || matches!(low.as_str(), "key" | "keys" | "pass" | "creds" | "pin" | "otp")
+    static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| contains_any(STEMS));
+    AUTOMATON.as_ref().is_some_and(|automaton| automaton.is_match(word))
+        || ["key", "keys", "pass", "creds", "pin", "otp"]
+            .iter()
+            .any(|name| word.eq_ignore_ascii_case(name))
         || word.ends_with("Key")
+}
+
+/// Returns whether letters neither go before nor after a place.
+pub(super) fn is_whole_word(text: &str, start: usize, end: usize) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric();
+    !text[start..].starts_with(|c: char| c.is_ascii())
+        || !text[..start].ends_with(is_letter) && !text[end..].starts_with(is_letter)
 }
 
 fn is_name_byte(byte: u8) -> bool {
@@ -122,6 +137,11 @@ pub(super) fn read_name(text: &str, start: usize, end: usize, kind: NameKind) ->
         return None;
     }
     let (prefix, suffix) = (&text[name_start..start], &text[end..name_end]);
+    // `${PASSWORD:?not set}` says what happens without one, `existingSecret` names an object that holds one.
+    let is_expansion = text[..name_start].ends_with("${") && !text[name_end..].starts_with(":-");
+    if is_expansion || prefix.eq_ignore_ascii_case("existing") {
+        return None;
+    }
     if text[start..end].eq_ignore_ascii_case("pass") && is_turn(text, prefix, name_start) {
         return None;
     }
@@ -144,13 +164,9 @@ pub(super) fn read_name(text: &str, start: usize, end: usize, kind: NameKind) ->
         return None;
     }
     let keyword = text[start..end].to_ascii_lowercase();
-    let kind = adjust_kind(
-        kind,
-        &before_word,
-        &keyword,
-        is_plural,
-        is_of_service(&text[name_end..]) || is_of_product(text, name_start),
-    )?;
+    let kind = adjust_kind(kind, &before_word, &keyword, is_plural, || {
+        is_of_service(&text[name_end..]) || is_of_product(text, name_start)
+    })?;
     let is_verb = is_verb_behind(&text[name_end..], kind);
     if !is_verb && OTHER_THINGS.contains(&after_word.as_str()) && !(kind == NameKind::Login || kind == NameKind::Cookie)
     {
@@ -340,22 +356,39 @@ fn is_folder(text: &str, start: usize, end: usize) -> bool {
 
 /// Returns whether the words of the same sentence before a key say that it is the key of a cache, a map or a keyboard.
 fn has_other_qualifier(text: &str, at: usize) -> bool {
-    const SENTENCE_ENDS: [&str; 9] = ["\n", ". ", "! ", "? ", "; ", "。", "！", "？", "；"];
     let start = text.floor_char_boundary(at.saturating_sub(40));
     let near = &text[start..at];
-    let ends = SENTENCE_ENDS
-        .iter()
-        .filter_map(|end| Some(near.rfind(end)? + end.len()));
-    let mut words = near[ends.max().unwrap_or(0)..]
+    let ends_sentence = |(at, c): &(usize, char)| match c {
+        '\n' | '。' | '！' | '？' | '；' => true,
+        '.' | '!' | '?' | ';' => near[at + 1..].starts_with(' '),
+        _ => false,
+    };
+    let end = near.char_indices().rev().find(ends_sentence);
+    let mut words = near[end.map_or(0, |(at, c)| at + c.len_utf8())..]
         .rsplit(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .take(4);
-    words.any(|word| OTHER_QUALIFIERS.contains(&word.to_ascii_lowercase().as_str()))
+    words.any(is_other_qualifier)
+}
+
+/// Returns whether a word of any case makes a key that of a cache, a map or a keyboard.
+fn is_other_qualifier(word: &str) -> bool {
+    static WORDS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| OTHER_QUALIFIERS.iter().copied().collect());
+    match word.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => WORDS.contains(word.to_ascii_lowercase().as_str()),
+        false => WORDS.contains(word),
+    }
 }
 
 /// Returns the kind of a keyword among its neighbors; `None` if they make it something else.
-fn adjust_kind(kind: NameKind, before: &str, keyword: &str, is_plural: bool, is_of_service: bool) -> Option<NameKind> {
-    let is_other = OTHER_QUALIFIERS.contains(&before)
+fn adjust_kind(
+    kind: NameKind,
+    before: &str,
+    keyword: &str,
+    is_plural: bool,
+    is_owned: impl Fn() -> bool,
+) -> Option<NameKind> {
+    let is_other = is_other_qualifier(before)
         || before
             .bytes()
             .all(|byte| byte.is_ascii_digit() || b",.".contains(&byte))
@@ -376,7 +409,7 @@ fn adjust_kind(kind: NameKind, before: &str, keyword: &str, is_plural: bool, is_
             let compound = COMPOUNDS
                 .iter()
                 .any(|compound| compound.trim_end_matches("key") == before);
-            Some(if KEY_QUALIFIERS.contains(&before) || compound || is_of_service {
+            Some(if KEY_QUALIFIERS.contains(&before) || compound || is_owned() {
                 NameKind::Key
             } else {
                 NameKind::AnyKey
@@ -401,14 +434,21 @@ fn is_verb_behind(behind: &str, kind: NameKind) -> bool {
     is_setting || is_typing
 }
 
-/// Returns whether a key is one for a product: "my Fastmail key".
+/// Returns whether a key is one of a person: "my key", "my Fastmail key".
 fn is_of_product(text: &str, name_start: usize) -> bool {
     let near = &text[text.floor_char_boundary(name_start.saturating_sub(40))..name_start];
     let mut words = near.split_whitespace().rev();
+    // "my key: X", "这是我的key：X"
+    let is_said = [" my ", " our ", "我的", "你的", "您的", "我们的"]
+        .iter()
+        .any(|word| near.ends_with(word));
+    if is_said {
+        return true;
+    }
     let is_proper = words.next().is_some_and(|word| {
         let is_name =
             word.starts_with(|c: char| c.is_ascii_uppercase()) && word.bytes().all(|c| c.is_ascii_alphanumeric());
-        is_name && !OTHER_QUALIFIERS.contains(&word.to_ascii_lowercase().as_str())
+        is_name && !is_other_qualifier(word)
     });
     let is_owned = words
         .next()

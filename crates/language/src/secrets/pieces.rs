@@ -209,6 +209,7 @@ impl<'t> PieceReader<'t> {
                 || c == '[' && sequence_length(&rest[at..]) > 0
                 || is_unspaced(c)
                 || matches!(c, '"' | '”' | '“' | '」' | '«' | '»')
+                || matches!(c, '(' | '（') && is_unspaced(next)
                 || c == '`' && !(before.is_alphanumeric() && next.is_alphanumeric())
                 || c == '<' && (next == '/' || next.is_ascii_alphabetic() && rest[at..].contains('>'))
                 || matches!(c, ',' | ';')

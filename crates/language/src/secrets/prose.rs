@@ -2,10 +2,11 @@
 //!
 //! `prose.txt` lists words that many technical documents use. Endings cover the rest: `revalidated`, `tokenization`.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// The words in lower case, sorted.
-static WORDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| include_str!("prose.txt").lines().collect());
+/// The words in lower case.
+static WORDS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| include_str!("prose.txt").lines().collect());
 
 /// Endings that only ordinary words have, if enough stands before them.
 const ENDINGS: &[&str] = &[
@@ -33,7 +34,7 @@ const INFLECTIONS: [(&str, &[&str]); 14] = [
 ];
 
 fn is_listed(word: &str) -> bool {
-    WORDS.binary_search(&word).is_ok()
+    WORDS.contains(word)
 }
 
 /// Returns whether a word, in any case, belongs to ordinary prose.
@@ -41,14 +42,20 @@ pub(super) fn is_prose(word: &str) -> bool {
     if word.len() > 30 {
         return false;
     }
-    let low = word.to_lowercase().replace('’', "'");
-    if is_listed(&low) {
-        return true;
+    if word.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        return is_prose_in_lower_case(word);
     }
-    if low.bytes().any(|byte| byte.is_ascii_digit()) {
-        return false;
-    }
-    let is_inflected = INFLECTIONS.iter().any(|(ending, bases)| {
+    is_prose_in_lower_case(&word.to_lowercase().replace('’', "'"))
+}
+
+/// Returns whether a word is listed, or an inflected form of a listed word: no guess from its ending alone.
+pub(super) fn is_known(word: &str) -> bool {
+    let low = word.to_lowercase();
+    is_listed(&low) || is_inflected(&low)
+}
+
+fn is_inflected(low: &str) -> bool {
+    INFLECTIONS.iter().any(|(ending, bases)| {
         let Some(stem) = low.strip_suffix(ending).filter(|stem| stem.len() >= 2) else {
             return false;
         };
@@ -56,10 +63,19 @@ pub(super) fn is_prose(word: &str) -> bool {
         let doubled = stem.len() > 3 && stem.as_bytes()[stem.len() - 1] == stem.as_bytes()[stem.len() - 2];
         let single = if doubled { &stem[..stem.len() - 1] } else { stem };
         bases.iter().any(|base| is_listed(&format!("{stem}{base}"))) || doubled && is_listed(single)
-    });
+    })
+}
+
+fn is_prose_in_lower_case(low: &str) -> bool {
+    if is_listed(low) {
+        return true;
+    }
+    if low.bytes().any(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
     // `mounted`, `greping`: the endings of verbs whose base form is not listed.
     let is_verb = (6..=12).contains(&low.len()) && (low.ends_with("ed") || low.ends_with("ing"));
-    is_inflected
+    is_inflected(low)
         || is_verb
         || ENDINGS
             .iter()
@@ -72,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_list_is_sorted() {
-        assert!(WORDS.is_sorted());
+        assert!(include_str!("prose.txt").lines().is_sorted());
     }
 
     #[test]

@@ -4,10 +4,12 @@ mod chance;
 mod code;
 
 use super::{forms, names, prose};
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use chance::transitions;
 pub(super) use chance::{entropy, has_words, is_key_run, is_random};
 pub(super) use code::has_file_extension;
-use code::{is_code, is_location, is_measure, is_notation, is_reference};
+use code::{is_code, is_location, is_measure, is_notation, is_numbered, is_reference};
+use std::sync::LazyLock;
 
 /// How much a value looks like a secret. Ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +62,20 @@ const PLACEHOLDERS: &[&str] = &[
     "replaceme",
 ];
 
+fn has_placeholder(value: &str) -> bool {
+    static AUTOMATON: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| contains_any(PLACEHOLDERS));
+    AUTOMATON.as_ref().is_some_and(|automaton| automaton.is_match(value))
+}
+
+/// Returns what finds one of several texts, in any case.
+pub(super) fn contains_any(texts: &[&str]) -> Option<AhoCorasick> {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .kind(Some(AhoCorasickKind::DFA))
+        .build(texts)
+        .ok()
+}
+
 /// Returns the shape of a value without the quotes around it.
 pub(super) fn shape(value: &str) -> Shape {
     // Dots stand for the rest of a value that somebody cut.
@@ -67,18 +83,25 @@ pub(super) fn shape(value: &str) -> Shape {
         return Shape::Never;
     }
     let value = value.trim_end_matches(['.', ',', ';', ':']);
-    if value.len() < 3 || value.len() > 2_000 || is_reference(value) || forms::is_ordinary_id(value) {
+    if value.len() < 3 || value.len() > 2_000 || forms::is_ordinary_id(value) {
         return Shape::Never;
     }
-    if is_notation(value) {
+    // Letters, digits, `_` and `-` alone make no program and hardly a notation: most words end here.
+    let is_plain = value
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    let is_written = match is_plain {
+        true => value.starts_with("--") || is_numbered(value),
+        false => is_reference(value) || is_notation(value),
+    };
+    if is_written {
         return Shape::Never;
     }
     let is_key = is_random(value.as_bytes()) && !is_hex(value) && !is_location(value);
-    if !is_key && is_code(value) {
+    if !is_key && !is_plain && is_code(value) {
         return Shape::Never;
     }
-    let low = value.to_ascii_lowercase();
-    if PLACEHOLDERS.iter().any(|text| low.contains(text)) || is_repeated(value) {
+    if has_placeholder(value) || is_repeated(value) {
         return Shape::Never;
     }
     let is_possessive = value.ends_with("'s") || value.ends_with("’s");
@@ -180,8 +203,7 @@ pub(super) fn subwords(value: &str) -> Vec<&str> {
 
 /// Returns whether a value stands for another one: a variable, a placeholder, the same sign again and again.
 pub(super) fn is_stand_in(value: &str) -> bool {
-    let low = value.to_ascii_lowercase();
-    value.len() < 3 || is_reference(value) || is_repeated(value) || PLACEHOLDERS.iter().any(|text| low.contains(text))
+    value.len() < 3 || is_reference(value) || is_repeated(value) || has_placeholder(value)
 }
 
 /// Returns whether a value is a hash or a UUID.

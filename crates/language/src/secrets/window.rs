@@ -6,8 +6,10 @@
 mod before;
 mod case;
 mod columns;
+mod declared;
 mod phrases;
 mod reading;
+mod roles;
 mod words;
 
 use super::names::{NameKind, SecretName};
@@ -17,8 +19,14 @@ use super::{Secret, push};
 use before::find_before;
 use case::{is_value, value_range};
 use columns::find_in_column;
-use phrases::{find_digit_groups, find_in_call, find_long_phrase, find_pair, find_unspaced_value, find_words};
+use declared::find_declared;
+pub(super) use declared::{find_in_name, find_in_query};
+use phrases::{
+    find_digit_groups, find_in_call, find_letter_groups, find_long_phrase, find_pair, find_unspaced_value, find_words,
+};
 use reading::{Reading, is_config_line, is_heading, is_other_field, is_set_before, skip_remark};
+pub(super) use roles::WordRole;
+pub(super) use words::UNSPACED_BACK_LINKS;
 
 /// How far a name reaches, in bytes and in pieces.
 const REACH: usize = 240;
@@ -33,6 +41,7 @@ pub(super) fn find(text: &str, name: &SecretName, found: &mut Vec<Secret>) {
     };
     find_after(text, name, rule, found);
     find_in_column(text, name, rule, found);
+    find_declared(text, name, rule, found);
     if !name.is_flag && !name.is_identifier && !name.is_folder && name.kind != NameKind::Header {
         find_before(text, name, rule, found);
     }
@@ -85,7 +94,7 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
     let is_credential = text[name.start..name.end].to_ascii_lowercase().contains("cred");
     let mut before: Option<Piece> = None;
     for piece in reader {
-        if reading.count > MOST_PIECES || !reading.enter(&piece, name) {
+        if reading.count > MOST_PIECES || !reading.enter(&piece, name) || reading.is_over(name) {
             return;
         }
         if let Some(label) = &before
@@ -101,6 +110,10 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
         reading.count += 1;
         if piece.text.is_empty() {
             continue;
+        }
+        // `list-secrets --region X`: the value of another option.
+        if piece.text.starts_with("--") && !name.is_flag && !reading.is_linked {
+            return;
         }
         if name.kind == NameKind::Phrase
             && piece.text.starts_with(is_unspaced)
@@ -129,9 +142,16 @@ fn find_after(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec
             before = Some(piece);
             continue;
         }
-        if name.kind == NameKind::Pin
+        let may_be_digits = name.kind == NameKind::Pin || name.kind == NameKind::Password && name.is_unspaced;
+        if may_be_digits
             && (name.is_unspaced || reading.is_linked || reading.count <= 2)
             && let Some(end) = find_digit_groups(text, &piece)
+        {
+            push(found, piece.start..end, rule);
+            return;
+        }
+        if name.kind == NameKind::Password
+            && let Some(end) = find_letter_groups(text, &piece)
         {
             push(found, piece.start..end, rule);
             return;

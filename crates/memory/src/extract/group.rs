@@ -6,6 +6,7 @@
 use crate::extract::gather::Statement;
 use crate::extract::score;
 use crate::extract::{Extraction, is_retracted, reject_statement};
+use crate::neighbors::GistIndex;
 use crate::similar::{Gist, MemoryRelation};
 use language::words::content_words;
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,19 +166,17 @@ pub fn retract(groups: &mut Vec<StatementGroup>, extraction: &mut Extraction, pr
     }
 }
 
-/// Removes what a later statement contradicts. Only what is likely kept is compared, by the words they share.
+/// Removes what a later statement contradicts. Only what is likely kept is compared, with what may be related to it.
 pub fn supersede(groups: &mut Vec<StatementGroup>, min_confidence: f64, extraction: &mut Extraction) {
     let gists = groups
         .iter()
         .map(|group| (group.confidence() >= min_confidence).then(|| Gist::from_text(&group.best().text, "", "")))
         .collect::<Vec<_>>();
-    let mut by_word = BTreeMap::<&str, Vec<usize>>::new();
+    let mut index = GistIndex::new(gists.iter().flatten());
     let mut is_gone = vec![false; groups.len()];
     for (at, group) in groups.iter().enumerate() {
         let Some(gist) = &gists[at] else { continue };
-        let near = group.best().words.iter().filter_map(|word| by_word.get(word.as_str()));
-        let near = near.flatten().copied().collect::<BTreeSet<_>>();
-        for other in near {
+        for other in index.find_related(gist) {
             let Some(known) = &gists[other] else { continue };
             let is_contrary = matches!(
                 gist.relation(known),
@@ -188,9 +187,7 @@ pub fn supersede(groups: &mut Vec<StatementGroup>, min_confidence: f64, extracti
                 is_gone[if is_newer { other } else { at }] = true;
             }
         }
-        for word in &group.best().words {
-            by_word.entry(word).or_default().push(at);
-        }
+        index.insert(at, gist);
     }
     let mut gone = is_gone.into_iter();
     groups.retain(|group| {

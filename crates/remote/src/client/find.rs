@@ -128,7 +128,7 @@ impl RootSearch<'_> {
             stamp,
             origin: LogOrigin::Source(Arc::new(ObjectLog {
                 bucket: Arc::clone(&self.bucket),
-                object: Arc::new(object),
+                object,
             })),
         });
     }

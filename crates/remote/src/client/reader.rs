@@ -21,14 +21,14 @@ type FetchingPiece = JoinHandle<Result<Vec<u8>, SourceFault>>;
 #[derive(Debug)]
 pub(super) struct ObjectLog {
     pub bucket: Arc<Bucket>,
-    pub object: Arc<ListedObject>,
+    pub object: ListedObject,
 }
 
 impl ByteSource for ObjectLog {
     fn open(&self) -> io::Result<Box<dyn OpenBytes>> {
         Ok(Box::new(ObjectReader {
             bucket: Arc::clone(&self.bucket),
-            object: Arc::clone(&self.object),
+            object: Arc::new(self.object.clone()),
             state: Mutex::default(),
         }))
     }

@@ -7,6 +7,7 @@ use crate::policy::Policy;
 use crate::policy::presets::ClientVersion;
 use crate::sim::trace::{BoundaryTrigger, Trace};
 use crate::windows::{ProjectWindows, call_of_boundary};
+use std::collections::HashSet;
 use transcript::agents::Agent;
 use transcript::log::{RecordKind, Time, WindowMark};
 use transcript::thread::Session;
@@ -30,6 +31,10 @@ struct ModelEvidence {
     contexts: Vec<(usize, u64)>,
     /// Texts that name a size, and the call that each belongs to.
     marks: Vec<(usize, WindowMark)>,
+    /// The fewest tokens at which a compaction was recorded.
+    smallest: Option<u64>,
+    /// The largest context between two recorded compactions: one before each of them, and one behind the last.
+    between: Vec<u64>,
 }
 
 impl WindowEvidence {
@@ -95,10 +100,7 @@ impl WindowEvidence {
     fn finish(mut self) -> WindowEvidence {
         self.events.sort_unstable();
         for model in &mut self.models {
-            // Contexts only tell where a boundary was not.
-            if model.reached.is_empty() {
-                model.contexts = Vec::new();
-            }
+            model.finish();
         }
         self
     }
@@ -151,9 +153,33 @@ impl WindowEvidence {
 }
 
 impl ModelEvidence {
+    /// Sorts what was seen by call, and finds what is asked for at every call: a session may have very many boundaries.
+    fn finish(&mut self) {
+        self.reached.sort_by_key(|(call, _)| *call);
+        self.marks.sort_by_key(|(call, _)| *call);
+        self.smallest = self.reached.iter().map(|(_, tokens)| *tokens).min();
+        // Contexts only tell where a boundary was not. The last call before a boundary may have passed the threshold: that is
+        // why the boundary is there.
+        self.between = vec![0; self.reached.len() + 1];
+        for &(call, context) in &self.contexts {
+            let before = self.boundaries_until(call);
+            let next = self.reached.get(before).map_or(usize::MAX, |(next, _)| *next);
+            if call + 1 < next {
+                self.between[before] = self.between[before].max(context);
+            }
+        }
+        self.contexts = Vec::new();
+    }
+
+    /// Returns the number of recorded compactions up to a call.
+    fn boundaries_until(&self, at: usize) -> usize {
+        self.reached.partition_point(|(call, _)| *call <= at)
+    }
+
     /// Returns the contexts with and without a compaction after them.
     fn reached_contexts(&self) -> ReachedContexts {
-        let is_compacted = |call: usize| self.reached.iter().any(|(next, _)| *next == call + 1);
+        let compacted = self.reached.iter().map(|(next, _)| *next).collect::<HashSet<_>>();
+        let is_compacted = |call: usize| compacted.contains(&(call + 1));
         let passed = self.contexts.iter().filter(|(call, _)| !is_compacted(*call));
         ReachedContexts {
             reached: self.reached.iter().map(|(_, tokens)| *tokens).collect(),
@@ -164,18 +190,14 @@ impl ModelEvidence {
     /// Returns the largest size whose threshold every recorded boundary had reached. `None` without boundaries, or if a call
     /// between the boundaries around `at` passed that threshold without compacting: then the window changed in between.
     fn size_from_boundaries(&self, at: usize, sizes: &[u64], threshold: &impl Fn(u64) -> u64) -> Option<u64> {
-        let smallest = self.reached.iter().map(|(_, tokens)| *tokens).min()?;
+        let smallest = self.smallest?;
         let size = sizes
             .iter()
             .copied()
             .rev()
             .find(|size| threshold(*size) <= smallest + MARGIN)?;
-        let calls = || self.reached.iter().map(|(call, _)| *call);
-        let next = calls().find(|call| *call > at).unwrap_or(usize::MAX);
-        let start = calls().rev().find(|call| *call <= at).unwrap_or(0);
-        // The last call before a boundary may have passed the threshold: that is why the boundary is there.
-        let mut inside = (self.contexts.iter()).filter(|(call, _)| *call >= start && call + 1 < next);
-        let is_passed = inside.any(|(_, context)| *context >= threshold(size) + MARGIN);
+        let largest = self.between[self.boundaries_until(at)];
+        let is_passed = largest >= threshold(size) + MARGIN;
         (!is_passed).then_some(size)
     }
 
@@ -188,7 +210,7 @@ impl ModelEvidence {
     /// Returns whether a text says that the window at a call had a million tokens; `None` if no text does. An answer of
     /// `/model` holds until the next one, a commit trailer also for the calls before it.
     fn mark_at(&self, at: usize) -> Option<bool> {
-        let (before, after): (Vec<_>, Vec<_>) = self.marks.iter().partition(|(call, _)| *call <= at);
+        let (before, after) = self.marks.split_at(self.marks.partition_point(|(call, _)| *call <= at));
         match (before.last(), after.first()) {
             (Some((_, mark)), _) => Some(*mark != WindowMark::OtherModel),
             (None, Some((_, WindowMark::Trailer))) => Some(true),
@@ -316,4 +338,30 @@ pub fn shown_windows(session: &Session<'_>, largest: &dyn Fn(&str) -> Option<u64
     }
     models.retain(|model| model.window.tokens.is_some() || is_foreign);
     models
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_context_between_boundaries_is_the_one_that_a_search_finds() {
+        let reached = [(3, 10), (3, 9), (7, 12)];
+        let contexts = [(0, 5), (1, 9), (2, 30), (3, 4), (5, 8), (6, 40), (7, 1), (9, 2)];
+        let mut evidence = ModelEvidence {
+            reached: reached.to_vec(),
+            contexts: contexts.to_vec(),
+            ..ModelEvidence::default()
+        };
+        evidence.finish();
+        assert_eq!(evidence.smallest, Some(9));
+        for at in 0..12 {
+            let calls = || reached.iter().map(|(call, _)| *call);
+            let next = calls().find(|call| *call > at).unwrap_or(usize::MAX);
+            let start = calls().rev().find(|call| *call <= at).unwrap_or(0);
+            let inside = contexts.iter().filter(|(call, _)| *call >= start && call + 1 < next);
+            let largest = inside.map(|(_, context)| *context).max().unwrap_or(0);
+            assert_eq!(evidence.between[evidence.boundaries_until(at)], largest, "at {at}");
+        }
+    }
 }

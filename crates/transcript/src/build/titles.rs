@@ -6,9 +6,18 @@ use crate::log::{BlockKind, NameId, PullLink, RecordId, TITLE_CHARS, TITLE_PROMP
 use crate::record::{WireBlock, WireRecord};
 use crate::timestamp::parse_time;
 use language::shorten::first_chars;
+use std::collections::HashMap;
 
 /// Bytes of a text that are decoded: enough for [`TITLE_CHARS`] characters behind what the client puts before a prompt.
 const MAX_DECODED: usize = 16 << 10;
+
+/// Where the titles of a session from one source are, because a log may hold many sessions.
+#[derive(Clone, Copy)]
+pub(super) struct KeptTitles {
+    /// Place of the first.
+    first: usize,
+    count: usize,
+}
 
 impl LogBuilder {
     /// Keeps what a record says that holds a fact about its session and no message.
@@ -50,14 +59,21 @@ impl LogBuilder {
 
     /// Replaces the title from the same source. An empty one takes the title back.
     fn put_title(&mut self, title: TitleText) {
-        let titles = &mut self.log.titles;
-        match titles
-            .iter_mut()
-            .find(|known| known.session == title.session && known.source == title.source)
-        {
-            Some(known) => *known = title,
-            None => titles.push(title),
+        match self.kept_titles.get(&(title.session, title.source)) {
+            Some(kept) => self.log.titles[kept.first] = title,
+            None => self.push_title(title),
         }
+    }
+
+    /// Adds a title behind the others.
+    fn push_title(&mut self, title: TitleText) {
+        let new = KeptTitles {
+            first: self.log.titles.len(),
+            count: 0,
+        };
+        let kept = self.kept_titles.entry((title.session, title.source));
+        kept.or_insert(new).count += 1;
+        self.log.titles.push(title);
     }
 
     /// Keeps the beginning of one of the first prompts of a session, or of its first command.
@@ -73,8 +89,8 @@ impl LogBuilder {
     }
 
     fn has_room_for(&self, session: NameId, source: TitleSource, most: usize) -> bool {
-        let is_same = |known: &&TitleText| known.session == session && known.source == source;
-        self.log.titles.iter().filter(is_same).count() < most
+        let kept = self.kept_titles.get(&(session, source));
+        kept.is_none_or(|kept| kept.count < most)
     }
 
     #[cold]
@@ -83,7 +99,7 @@ impl LogBuilder {
         let text = decode_start(head);
         let text = language::client_text::strip_context(&text);
         let text = first_chars(text.trim(), TITLE_CHARS).into();
-        self.log.titles.push(TitleText {
+        self.push_title(TitleText {
             session,
             source,
             text,
@@ -98,7 +114,7 @@ impl LogBuilder {
             match title.source {
                 TitleSource::Prompt if !self.has_room_for(session, title.source, TITLE_PROMPTS) => {}
                 TitleSource::Command if !self.has_room_for(session, title.source, 1) => {}
-                TitleSource::Prompt | TitleSource::Command => self.log.titles.push(TitleText { session, ..title }),
+                TitleSource::Prompt | TitleSource::Command => self.push_title(TitleText { session, ..title }),
                 _ => self.put_title(TitleText { session, ..title }),
             }
         }
@@ -111,9 +127,19 @@ impl LogBuilder {
 
     /// Gives each conversation the title that names its last message.
     pub(super) fn assign_leaf_titles(&mut self) {
-        for (leaf, text) in std::mem::take(&mut self.leaf_titles) {
-            let record = self.log.records.iter().find(|record| record.id == leaf);
-            if let Some(session) = record.map(|record| self.log.scope_of(record).session) {
+        let titles = std::mem::take(&mut self.leaf_titles);
+        if titles.is_empty() {
+            return;
+        }
+        // Of records with the same id, the first one counts.
+        let mut sessions = titles.iter().map(|(leaf, _)| (*leaf, None)).collect::<HashMap<_, _>>();
+        for record in &self.log.records {
+            if let Some(session) = sessions.get_mut(&record.id) {
+                session.get_or_insert(self.log.scope_of(record).session);
+            }
+        }
+        for (leaf, text) in titles {
+            if let Some(session) = sessions[&leaf] {
                 self.put_title(TitleText {
                     session,
                     source: TitleSource::Summary,

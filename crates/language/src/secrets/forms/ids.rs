@@ -222,7 +222,56 @@ const ID_WORDS: &[&str] = &[
     "resource",
     "cache",
     "nix",
+    "onion",
+    "sid",
+    "rsa",
+    "serial",
+    "clsid",
+    "thumbprint",
+    "geohash",
+    "ksuid",
+    "ulid",
+    "cuid",
+    "nanoid",
+    "snowflake",
+    "pin-sha256",
+    "openid",
+    "unionid",
+    "index",
+    "patch",
+    "distribution",
+    "attachment",
+    "release",
 ];
+
+/// Returns whether a run begins like a public key, the number of a cloud resource, or an address without its scheme.
+pub(super) fn is_public_data(run: &[u8]) -> bool {
+    /// The first bytes of public keys in SSH's format and in DER, written in base64.
+    const KEYS: [&[u8]; 6] = [
+        b"AAAA",
+        b"MIGfMA0GCSqGSIb3",
+        b"MIIBIjANBgkqhki",
+        b"MIICIjANBgkqhki",
+        b"MFkwEwYHKoZIzj0",
+        b"MCowBQYDK2Vw",
+    ];
+    let is_resource = run.starts_with(b"ocid1.") && !run.starts_with(b"ocid1.credential.");
+    is_resource || run.starts_with(b"//") || KEYS.iter().any(|key| run.starts_with(key))
+}
+
+/// Returns whether a run is a public number of a JSON web key: `"kty": "EC", "x": "..."`.
+pub(super) fn is_public_member(text: &str, at: usize) -> bool {
+    const REACH: usize = 300;
+    let is_member = |name: &str| {
+        let before = text[..at].trim_end_matches(['"', '\\', ' ', ':']);
+        before.strip_suffix(name).is_some_and(|rest| rest.ends_with('"'))
+    };
+    let near = || {
+        &text
+            [text.floor_char_boundary(at.saturating_sub(REACH))..text.floor_char_boundary((at + REACH).min(text.len()))]
+    };
+    ["x", "y", "n"].iter().any(|name| is_member(name)) && near().contains("kty")
+}
 
 /// Returns whether a run is a public address in bech32: a short name, `1`, and characters that cannot be mixed up.
 pub(super) fn is_public_address(run: &[u8]) -> bool {
@@ -255,23 +304,32 @@ pub(super) fn is_id_prefix(prefix: &[u8]) -> bool {
 pub(in crate::secrets) fn is_ordinary_id(value: &str) -> bool {
     let low = value.as_bytes();
     if [
-        "pk_", "sha1-", "sha256-", "sha384-", "sha512-", "sha256:", "SHA256:", "md5:", "MD5:", "h1:", "urn:", "arn:",
-        "did:", "data:",
+        "pk_", "sha1-", "sha256-", "sha384-", "sha512-", "sha256:", "SHA256:", "sha256=", "sha512=", "md5:", "MD5:",
+        "h1:", "urn:", "arn:", "did:", "data:", "ocid1.",
     ]
     .iter()
     .any(|prefix| value.starts_with(prefix))
     {
         return true;
     }
+    // The public number of a program of WeChat.
+    if low.len() == 18 && low.starts_with(b"wx") && low[2..].iter().all(u8::is_ascii_hexdigit) {
+        return true;
+    }
     let joint = low.iter().position(|byte| b"_-".contains(byte));
-    joint.is_some_and(|joint| {
-        let rest = &low[joint + 1..];
-        rest.len() >= 12
-            && ID_PREFIXES
-                .iter()
-                .any(|known| low[..joint].eq_ignore_ascii_case(known.as_bytes()))
-            && rest.iter().any(u8::is_ascii_digit)
-    })
+    // Nodes of GitHub: `PRRT_kwDO...`.
+    let is_node = |joint: usize| {
+        joint <= 6 && low[..joint].iter().all(u8::is_ascii_uppercase) && low[joint + 1..].starts_with(b"kw")
+    };
+    joint.is_some_and(is_node)
+        || joint.is_some_and(|joint| {
+            let rest = &low[joint + 1..];
+            (rest.len() >= 12 || low.starts_with(b"toolu_"))
+                && ID_PREFIXES
+                    .iter()
+                    .any(|known| low[..joint].eq_ignore_ascii_case(known.as_bytes()))
+                && rest.iter().any(u8::is_ascii_digit)
+        })
 }
 
 /// Returns whether a place is inside an address and not in its query.

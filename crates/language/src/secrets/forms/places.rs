@@ -114,3 +114,17 @@ pub(super) fn find_bot_tokens(bytes: &[u8], found: &mut Vec<Secret>) {
         }
     }
 }
+
+/// Adds the secrets of Azure's applications: three characters, a digit, `Q~`, 31 to 34 characters.
+pub(super) fn find_client_secrets(bytes: &[u8], found: &mut Vec<Secret>) {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_~.-".contains(byte);
+    for at in memmem::find_iter(bytes, b"Q~") {
+        let Some(start) = at.checked_sub(4) else {
+            continue;
+        };
+        let rest = bytes[at + 2..].iter().take(34).take_while(|byte| is_part(byte)).count();
+        if bytes[start..at - 1].iter().all(is_part) && bytes[at - 1].is_ascii_digit() && rest >= 31 {
+            push(found, start..at + 2 + rest, "azure-client-secret");
+        }
+    }
+}

@@ -22,6 +22,12 @@ pub(in crate::secrets) const KEYWORDS: &[(&str, NameKind)] = {
         ("pass word", Password),
         ("passkey", Password),
         ("identified by", Password),
+        ("requirepass", Password),
+        ("passwrod", Password),
+        ("密　码", Password),
+        ("密 码", Password),
+        ("密　碼", Password),
+        ("密 碼", Password),
         ("watchword", Password),
         ("contraseña", Password),
         ("mot de passe", Password),
@@ -69,6 +75,10 @@ pub(in crate::secrets) const KEYWORDS: &[(&str, NameKind)] = {
         ("pat", Token),
         ("pin", Pin),
         ("pincode", Pin),
+        ("pin 码", Pin),
+        ("pin码", Pin),
+        ("pin 碼", Pin),
+        ("pin碼", Pin),
         ("pin code", Pin),
         ("passcode", Pin),
         ("pass code", Pin),
@@ -514,6 +524,7 @@ pub(super) const NOT_PASS: &[&str] = &[
 /// Last parts of a longer name that make it no secret: `AUTH_CLIENT_ID`.
 pub(super) const LAST_PARTS: &[&str] = &[
     "id", "ids", "url", "uri", "name", "path", "file", "count", "length", "len", "size", "type", "ttl", "expiry",
+    "header",
 ];
 
 /// Compounds in one word whose last part would not count.

@@ -177,11 +177,41 @@ pub(super) fn is_code(value: &str) -> bool {
     is_call || is_annotation || has_operator || is_macro || is_borrow || value.starts_with("#!") || is_member(value)
 }
 
-/// Returns whether a value is written in some notation: an escape, a format, an entity, a list of choices, a field, a number of
-/// an advisory or a ticket.
+/// Returns whether a value is the number of a ticket or of an advisory: `ABC-123`, `CVE-2026-1`.
+pub(super) fn is_numbered(value: &str) -> bool {
+    let capitals = value.bytes().take_while(u8::is_ascii_uppercase).count();
+    let rest = &value[capitals..];
+    let is_ticket = (2..=10).contains(&capitals)
+        && rest.starts_with('-')
+        && rest.len() > 1
+        && rest[1..]
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b"-.".contains(&byte));
+    let is_advisory = [
+        "GHSA-", "CVE-", "CWE-", "RUSTSEC-", "PYSEC-", "RFC", "ISO-", "UTF-", "ES20",
+    ]
+    .iter()
+    .any(|prefix| value.starts_with(prefix));
+    is_ticket || is_advisory || is_algorithm(value)
+}
+
+/// Returns whether a value is the name of an algorithm: `SCRAM-SHA-512`, `AEAD_AES_256_GCM`.
+fn is_algorithm(value: &str) -> bool {
+    const PARTS: &[&str] = &[
+        "SHA", "SHA1", "SHA256", "SHA384", "SHA512", "AES", "RSA", "ECDSA", "HMAC", "SCRAM", "GCM", "CBC", "MD5",
+        "ECDHE", "CHACHA20", "POLY1305", "ED25519", "AES128", "AES256",
+    ];
+    let mut parts = value.split(['-', '_', '/']);
+    parts.clone().count() >= 2
+        && !value.bytes().any(|byte| byte.is_ascii_lowercase())
+        && parts.any(|part| PARTS.contains(&part))
+}
+
+/// Returns whether a value is written in some notation: an escape, a format, an entity, a list of choices, a field,
+/// a number of an advisory or a ticket.
 pub(super) fn is_notation(value: &str) -> bool {
     let has_mark = [
-        "\\x", "\\u", "&lt;", "&gt;", "&amp;", "&quot;", ":\"", "=\"", "='", "[^", "$(", "\\\\", "##", "/>", "</",
+        "\\x", "\\u", "&lt;", "&gt;", "&quot;", ":\"", "=\"", "='", "[^", "$(", "\\\\", "##", "/>", "</", "[a-", "[0-",
     ]
     .iter()
     .any(|mark| value.contains(mark));
@@ -205,19 +235,6 @@ pub(super) fn is_notation(value: &str) -> bool {
     let is_attribute =
         value.starts_with("#[") || value.starts_with("@") && value.contains('/') || value.starts_with(':');
     let is_windows_path = value.contains('\\') && value.split('\\').count() >= 3;
-    let capitals = value.bytes().take_while(u8::is_ascii_uppercase).count();
-    let rest = &value[capitals..];
-    let is_ticket = (2..=10).contains(&capitals)
-        && rest.starts_with('-')
-        && rest.len() > 1
-        && rest[1..]
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || b"-.".contains(&byte));
-    let is_advisory = [
-        "GHSA-", "CVE-", "CWE-", "RUSTSEC-", "PYSEC-", "RFC", "ISO-", "UTF-", "ES20",
-    ]
-    .iter()
-    .any(|prefix| value.starts_with(prefix));
     let is_pair = value.split_once('=').is_some_and(|(name, rest)| {
         let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
         is_name
@@ -242,15 +259,35 @@ pub(super) fn is_notation(value: &str) -> bool {
     let is_empty_field = value.strip_suffix('=').is_some_and(|field| {
         names::contains_keyword(field) || field.len() <= 12 && field.bytes().all(|byte| byte.is_ascii_lowercase())
     });
+    let hex = value.strip_prefix('#').unwrap_or_default();
+    let is_color = matches!(hex.len(), 3 | 6 | 8) && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_template = value.len() > 2 && value.starts_with('@') && value.ends_with('@');
+    let low = value.to_ascii_lowercase();
+    let is_chord = ["ctrl+", "cmd+", "shift+", "alt+", "meta+", "super+"]
+        .iter()
+        .any(|key| low.starts_with(key));
+    // `moby/moby#29110`
+    let is_issue = value.rsplit_once('#').is_some_and(|(project, number)| {
+        let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_./".contains(&byte);
+        project.contains('/') && project.bytes().all(is_name) && number.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let is_encoded_text = value.matches("%20").count() >= 2;
+    let is_query = value.contains("&amp;") && value.contains('=');
     has_mark
+        || is_query
+        || is_issue
+        || is_encoded_text
+        || is_color
+        || is_template
+        || is_chord
+        || value.starts_with("*.")
         || is_format
         || is_port
         || value.starts_with('.')
         || is_choice
         || is_attribute
         || is_windows_path
-        || is_ticket
-        || is_advisory
+        || is_numbered(value)
         || is_media_type
         || is_empty_field
         || is_pair
@@ -263,7 +300,12 @@ fn is_member(value: &str) -> bool {
     let is_name = |part: &str| {
         let words = subwords(part);
         let is_plain = part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let has = |is: fn(u8) -> bool| part.bytes().any(is);
+        let is_mixed = has(|byte| byte.is_ascii_digit())
+            && has(|byte| byte.is_ascii_uppercase())
+            && has(|byte| byte.is_ascii_lowercase());
         is_plain
+            && !is_mixed
             && !words.is_empty()
             && words
                 .iter()
@@ -358,7 +400,13 @@ pub(super) fn is_location(value: &str) -> bool {
     let domain = value.split([':', '/']).next().unwrap_or_default().rsplit_once('.');
     let is_host = domain
         .is_some_and(|(name, domain)| DOMAINS.contains(&domain) && !name.bytes().any(|byte| byte.is_ascii_uppercase()));
-    value.contains('.') && !has_signs && (is_version || is_host)
+    // `17.0.20+8-1~deb12u1`, `1:2.47.3-0+deb13u1`
+    let is_package = starts_as_number
+        && value.split('.').filter(|part| is_number(part)).count() >= 2
+        && value
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".:+~-".contains(&byte));
+    value.contains('.') && (!has_signs && (is_version || is_host) || is_package)
 }
 
 /// Returns whether a value ends like the name of a file, the number of a line or a range of lines behind it included.
@@ -372,6 +420,7 @@ pub(in crate::secrets) fn has_file_extension(value: &str) -> bool {
 
 /// Returns whether a value is a number with a unit, an ordinal, or a version: `24h`, `64-bit`, `2nd`, `v2`, `0x1f`.
 pub(super) fn is_measure(value: &str) -> bool {
+    let value = value.strip_prefix(['-', '^', '~']).unwrap_or(value);
     let digits = value
         .bytes()
         .take_while(|byte| byte.is_ascii_digit() || b".,".contains(byte))

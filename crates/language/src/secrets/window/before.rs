@@ -1,12 +1,13 @@
 //! Looks before the name: "use X as the password", "X is the password".
 
 use super::super::names::{self, NameKind, SecretName};
-use super::super::pieces::{Piece, PieceReader, is_unspaced};
+use super::super::pieces::{Gap, Piece, PieceReader, is_unspaced};
 use super::super::shape::{Shape, is_mixed, shape};
-use super::super::{MASK, Secret, forms, push};
+use super::super::{MASK, Secret, forms, prose, push};
 use super::case::is_followed_by_unit;
 use super::reading::Tie;
-use super::words::{BACK_LINKS, CLAUSES, UNSPACED_BACK_LINKS};
+use super::roles::WordRole;
+use super::words::{CLAUSES, UNSPACED_BACK_LINKS};
 
 /// Looks before the name: "use X as the password", "X is the password".
 pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, found: &mut Vec<Secret>) {
@@ -31,6 +32,12 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
             || piece.text == MASK
             || piece.text.chars().any(char::is_whitespace)
             || piece.text.chars().next().is_some_and(is_unspaced)
+        {
+            continue;
+        }
+        if at
+            .checked_sub(1)
+            .is_some_and(|before| is_called(&pieces[before], piece))
         {
             continue;
         }
@@ -106,6 +113,20 @@ pub(super) fn find_before(text: &str, name: &SecretName, rule: &'static str, fou
     }
 }
 
+/// Returns whether the word before a piece says what it is: "the figma file X has the login frames".
+fn is_called(before: &Piece, piece: &Piece) -> bool {
+    /// Words after which a value may come.
+    const LEADS: &[&str] = &[
+        "with", "to", "is", "was", "that", "and", "or", "so", "but", "then", "as", "by", "for", "not", "no", "yes",
+        "it", "ok", "again", "now", "just", "only", "either", "like", "via", "than", "of", "in", "on", "be", "think",
+        "guess", "believe", "hey", "please", "me", "you", "old", "new", "one", "both",
+    ];
+    let low = before.text.to_ascii_lowercase();
+    let role = WordRole::of(&low);
+    let is_lead = LEADS.contains(&low.as_str()) || role.is_giving || role.is_setter || names::contains_keyword(&low);
+    piece.gap == Gap::default() && !piece.is_quoted && prose::is_prose(&low) && !is_lead
+}
+
 /// Returns whether a value is handed over in front of a name: "with X if it wants a password", "用「X」这个密码".
 fn is_given_before(before: &[Piece], piece: &Piece, between: &[Piece]) -> bool {
     const ASKS: &[&str] = &[
@@ -162,7 +183,7 @@ fn back_tie(text: &str, name: &SecretName, piece: &Piece, between: &[Piece]) -> 
         let is_clause = CLAUSES.contains(&word.text.to_lowercase().as_str());
         !(turns || is_clause || names::contains_keyword(word.text))
     });
-    if (BACK_LINKS.contains(&low.as_str()) || ends_in_link(&low)) && is_clean && between.len() <= 7 {
+    if (WordRole::of(&low).is_back_link || ends_in_link(&low)) && is_clean && between.len() <= 7 {
         return Some(if low == "for" { Tie::Linked } else { Tie::Direct });
     }
     if low == "that's"

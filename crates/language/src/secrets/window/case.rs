@@ -18,77 +18,15 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
     let (from, to) = value_range(text, piece, name, reading.is_equals);
     let value = &text[from..to];
     let mut looks = shape(value);
-    if name.kind == NameKind::Login && value.contains(['/', ':']) {
+    if is_part_of_other(text, name, piece, to, looks) {
         return false;
     }
-    let may_be_measure = match looks {
-        Shape::Digits | Shape::Word => true,
-        looks => looks == Shape::Odd && value.starts_with(|c: char| c.is_ascii_digit()),
-    };
-    if may_be_measure && is_followed_by_unit(text, to.max(piece.end)) {
-        return false;
-    }
-    // The rest of a sentence in a cell is no value.
-    if piece.gap.is_cell && looks < Shape::Strong && !is_whole_cell(text, piece.end) {
-        return false;
-    }
-    if looks == Shape::Prose && is_common_password(value, name, piece, tie) {
+    if looks == Shape::Prose && is_unusual_prose(value, name, piece, tie) {
         looks = Shape::Word;
     }
-    let case = Case {
-        looks,
-        tie,
-        length: value.len(),
-        is_quoted: piece.is_quoted,
-        is_sign: reading.is_equals || piece.gap.is_link,
-        is_equals: reading.is_equals,
-        is_about: reading.is_about,
-        is_adjacent: reading.is_direct,
-        has_digit: value.bytes().any(|byte| byte.is_ascii_digit()),
-        has_hyphen: value.contains('-'),
-        is_flag: name.is_flag,
-        is_small: value.bytes().all(|byte| byte.is_ascii_lowercase()),
-        is_mixed: is_mixed(value),
-        is_apart: piece.gap.is_comma
-            && text[to.max(piece.end)..]
-                .trim_start_matches(['"', '`'])
-                .starts_with([',', '，', ';']),
-        is_after_run: name.is_unspaced || reading.is_after_run,
-        is_plain_pin: name.kind == NameKind::Pin && is_plain_pin(&text[name.start..name.end]),
-        is_below: piece.gap.newlines > 0,
-        is_identifier: name.is_identifier,
-        digits: value.bytes().filter(u8::is_ascii_digit).count(),
-        is_handmade: value.bytes().filter(u8::is_ascii_digit).count() >= 2
-            || [u8::is_ascii_digit, u8::is_ascii_uppercase, u8::is_ascii_lowercase]
-                .iter()
-                .all(|is| value.bytes().any(|byte| is(&byte))),
-        has_sign: value.bytes().rev().skip(1).any(|byte| b"!@#$%^&*~+".contains(&byte)),
-        is_listed: text[to.max(piece.end)..].trim_start_matches('`').starts_with(", "),
-        is_worded: subwords(value)
-            .iter()
-            .filter(|part| part.len() >= 4 && prose::is_prose(part))
-            .count()
-            >= 2,
-        is_query: name.start > 0 && matches!(text.as_bytes()[name.start - 1], b'?' | b'&'),
-        is_account: name.kind == NameKind::Login && !text[name.start..name.end].to_ascii_lowercase().contains("cred"),
-    };
-    let is_variable = is_constant(text, name);
-    let is_in_connection = reading.is_equals
-        && name.kind == NameKind::Key
-        && text[name.end..].starts_with('=')
-        && text[to..].starts_with(';')
-        && looks >= Shape::Word;
-    if is_in_connection {
+    let case = Case::new(text, name, piece, reading, (value, to), (looks, tie));
+    if is_set_outright(text, name, piece, &case, (value, to)) {
         return true;
-    }
-    if is_assigned(text, name, piece) && !is_stand_in(value) {
-        let is_named = value.contains('_') && !case.has_digit;
-        if looks >= Shape::Word && value.len() >= 4
-            || looks == Shape::Identifier && value.len() >= 6 && case.has_digit
-            || is_variable && looks != Shape::Prose && value.len() >= 6 && !is_named && is_plain(value)
-        {
-            return true;
-        }
     }
     if !name.is_tail && !name.is_flag && !case.is_sign && looks < Shape::Random {
         return false;
@@ -96,21 +34,7 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
     if tie < Tie::Direct && looks >= Shape::Hex && looks != Shape::Odd && forms::is_named_id(text, from) {
         return false;
     }
-    // `privateKey: jose.KeyLike`: a type and no value.
-    let is_type = value
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
-        && value.contains(|c: char| c == '.' || c.is_ascii_uppercase());
-    let digits = value.bytes().filter(u8::is_ascii_digit).count();
-    let may_be_type = digits == 0 || digits == 1 && value.starts_with(|c: char| c.is_ascii_uppercase());
-    // `privateKey: ed25519Seed,`: a variable.
-    let is_member = value.starts_with(|c: char| c.is_ascii_lowercase())
-        && text[to.max(piece.end)..].starts_with([',', ';', ')'])
-        && is_type
-        && subwords(value)
-            .last()
-            .is_some_and(|last| last.len() >= 4 && prose::is_prose(last));
-    if name.is_identifier && !piece.is_quoted && is_type && (may_be_type || is_member) {
+    if name.is_identifier && !piece.is_quoted && is_type_or_variable(value, &text[to.max(piece.end)..]) {
         return false;
     }
     if name.is_bare_pass && !is_pass_value(text, name, &case) {
@@ -126,16 +50,96 @@ pub(super) fn is_value(text: &str, name: &SecretName, piece: &Piece, tie: Tie, r
     case.is_enough_for(name.kind)
 }
 
+/// Returns whether a value is a measure, the name of an attribute, half of a pair, or the rest of a sentence in a cell.
+fn is_part_of_other(text: &str, name: &SecretName, piece: &Piece, end: usize, looks: Shape) -> bool {
+    let value = &text[piece.start..end];
+    let may_be_measure = match looks {
+        Shape::Digits | Shape::Word => true,
+        looks => looks == Shape::Odd && value.starts_with(|c: char| c.is_ascii_digit()),
+    };
+    // `secret "db-cred-2" created`: the name of an object.
+    let is_object = piece.is_quoted
+        && name.kind == NameKind::Token
+        && [
+            " deleted",
+            " created",
+            " configured",
+            " unchanged",
+            " not found",
+            " patched",
+        ]
+        .iter()
+        .any(|verb| text[end..].trim_start_matches(['"', '\'']).starts_with(verb));
+    // `password: x → autocomplete="new-password"`
+    let is_attribute = !piece.is_quoted && (text[end..].starts_with("=\"") || text[end..].starts_with("='"));
+    name.kind == NameKind::Login && value.contains(['/', ':'])
+        || may_be_measure && is_followed_by_unit(text, end.max(piece.end))
+        || is_attribute
+        || is_object
+        || piece.gap.is_cell && looks < Shape::Strong && !is_whole_cell(text, piece.end)
+}
+
+/// Returns whether a value is set in a place that only secrets have, so that it may look like anything: a field of a
+/// connection, a variable of the environment, the query of an address.
+fn is_set_outright(text: &str, name: &SecretName, piece: &Piece, case: &Case, (value, end): (&str, usize)) -> bool {
+    let looks = case.looks;
+    let is_variable = is_constant(text, name);
+    let has_equals = case.is_equals && text[name.end..].starts_with('=');
+    if has_equals && name.kind == NameKind::Key && text[end..].starts_with(';') && looks >= Shape::Word {
+        return true;
+    }
+    let is_key_like = looks == Shape::Hex && case.length >= 24 || looks >= Shape::Strong && case.length >= 10;
+    if has_equals && name.kind == NameKind::AnyKey && is_variable && name.is_tail && is_key_like {
+        return true;
+    }
+    let is_password = matches!(name.kind, NameKind::Password | NameKind::Phrase);
+    if is_password && case.is_query && case.is_equals && looks != Shape::Prose && !is_stand_in(value) {
+        return true;
+    }
+    // "密码：some.host": a password that looks like a host.
+    if is_password && name.is_unspaced && case.tie == Tie::Direct && looks == Shape::Never && is_host_like(value) {
+        return true;
+    }
+    let is_named = value.contains('_') && !case.has_digit;
+    let is_enough = looks >= Shape::Word && case.length >= 4
+        || looks == Shape::Identifier && case.length >= 6 && case.has_digit
+        || is_variable && looks != Shape::Prose && case.length >= 6 && !is_named && is_plain(value);
+    is_enough && is_assigned(text, name, piece) && !is_stand_in(value)
+}
+
+/// Returns whether a value behind the name of a field is a type or another variable: `privateKey: jose.KeyLike`,
+/// `privateKey: ed25519Seed,`.
+fn is_type_or_variable(value: &str, after: &str) -> bool {
+    let is_type = value
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte))
+        && value.contains(|c: char| c == '.' || c.is_ascii_uppercase());
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    let may_be_type = digits == 0 || digits == 1 && value.starts_with(|c: char| c.is_ascii_uppercase());
+    let is_member = value.starts_with(|c: char| c.is_ascii_lowercase())
+        && after.starts_with([',', ';', ')'])
+        && subwords(value)
+            .last()
+            .is_some_and(|last| last.len() >= 4 && prose::is_prose(last));
+    is_type && (may_be_type || is_member)
+}
+
 /// Returns whether a value behind a bare `pass` is one: tests pass, and code passes arguments.
 fn is_pass_value(text: &str, name: &SecretName, case: &Case) -> bool {
     let before = &text[text.floor_char_boundary(name.start.saturating_sub(60))..name.start];
-    let before = before.rsplit('\n').next().unwrap_or_default().to_lowercase();
+    // `User: x` may stand in the line above.
+    let lines = before.rsplit('\n').take(2).collect::<Vec<_>>();
+    let before = lines.first().copied().unwrap_or_default().to_lowercase();
+    let above = lines.get(1).copied().unwrap_or_default().to_lowercase();
     let after = &text[name.end..text.floor_char_boundary((name.end + 60).min(text.len()))];
     let after = after.split('\n').next().unwrap_or_default().to_lowercase();
     let has_user = ["user", "login", "admin", "账号", "帳號", "root", "wifi", "wi-fi"]
         .iter()
         .any(|word| {
-            before.contains(word) || after.contains(&format!(" {word}:")) || after.contains(&format!(" {word}="))
+            before.contains(word)
+                || above.contains(&format!("{word}:"))
+                || after.contains(&format!(" {word}:"))
+                || after.contains(&format!(" {word}="))
         });
     let is_owned = before
         .split_whitespace()
@@ -201,6 +205,55 @@ struct Case {
 }
 
 impl Case {
+    /// Gathers what is known of a value that ends at `end`.
+    fn new(
+        text: &str,
+        name: &SecretName,
+        piece: &Piece,
+        reading: &Reading,
+        (value, end): (&str, usize),
+        (looks, tie): (Shape, Tie),
+    ) -> Case {
+        Case {
+            looks,
+            tie,
+            length: value.len(),
+            is_quoted: piece.is_quoted,
+            is_sign: reading.is_equals || piece.gap.is_link,
+            is_equals: reading.is_equals,
+            is_about: reading.is_about,
+            is_adjacent: reading.is_direct,
+            has_digit: value.bytes().any(|byte| byte.is_ascii_digit()),
+            has_hyphen: value.contains('-'),
+            is_flag: name.is_flag,
+            is_small: value.bytes().all(|byte| byte.is_ascii_lowercase()),
+            is_mixed: is_mixed(value),
+            is_apart: piece.gap.is_comma
+                && text[end.max(piece.end)..]
+                    .trim_start_matches(['"', '`'])
+                    .starts_with([',', '，', ';']),
+            is_after_run: name.is_unspaced || reading.is_after_run,
+            is_plain_pin: name.kind == NameKind::Pin && is_plain_pin(&text[name.start..name.end]),
+            is_below: piece.gap.newlines > 0,
+            is_identifier: name.is_identifier,
+            digits: value.bytes().filter(u8::is_ascii_digit).count(),
+            is_handmade: value.bytes().filter(u8::is_ascii_digit).count() >= 2
+                || [u8::is_ascii_digit, u8::is_ascii_uppercase, u8::is_ascii_lowercase]
+                    .iter()
+                    .all(|is| value.bytes().any(|byte| is(&byte))),
+            has_sign: value.bytes().rev().skip(1).any(|byte| b"!@#$%^&*~+".contains(&byte)),
+            is_listed: text[end.max(piece.end)..].trim_start_matches('`').starts_with(", "),
+            is_worded: subwords(value)
+                .iter()
+                .filter(|part| part.len() >= 4 && prose::is_prose(part))
+                .count()
+                >= 2,
+            is_query: name.start > 0 && matches!(text.as_bytes()[name.start - 1], b'?' | b'&'),
+            is_account: name.kind == NameKind::Login
+                && !text[name.start..name.end].to_ascii_lowercase().contains("cred"),
+        }
+    }
+
     /// Returns whether the value is a secret of that kind.
     fn is_enough_for(&self, kind: NameKind) -> bool {
         match kind {
@@ -268,7 +321,7 @@ impl Case {
                 Shape::Identifier => self.has_digit && self.is_about || self.is_handmade && self.is_sign,
                 Shape::Word => self.is_about,
                 Shape::Digits => self.length >= 4,
-                Shape::Hex => self.length >= 12,
+                Shape::Hex => self.length >= 8,
                 _ => true,
             },
             Tie::Clause => match self.looks {
@@ -314,7 +367,9 @@ impl Case {
                     self.length >= least && self.is_about || self.length >= 32 && !self.has_hyphen
                 }
                 Shape::Odd => {
+                    let is_phrase = self.is_quoted && self.is_after_run && self.length >= 12;
                     self.length >= 6 && (self.has_digit || self.has_sign) && (self.is_about || self.is_quoted)
+                        || is_phrase
                 }
                 looks => looks >= Shape::Strong && self.length >= 6,
             },
@@ -357,14 +412,23 @@ impl Case {
     }
 }
 
-/// Returns whether an ordinary word is the password nevertheless.
-fn is_common_password(value: &str, name: &SecretName, piece: &Piece, tie: Tie) -> bool {
+/// Returns whether what looks like an ordinary word is the password nevertheless.
+fn is_unusual_prose(value: &str, name: &SecretName, piece: &Piece, tie: Tie) -> bool {
+    /// Words that are joined in ordinary compounds: `end-to-end`.
+    const SMALL: &[&str] = &[
+        "to", "and", "of", "the", "in", "by", "not", "non", "up", "or", "on", "a", "as", "per", "at", "out", "no",
+        "is", "in",
+    ];
     let low = value.to_ascii_lowercase();
-    let is_password = matches!(name.kind, NameKind::Password | NameKind::Phrase | NameKind::Login);
-    is_password
-        && tie == Tie::Direct
-        && COMMON_PASSWORDS.contains(&low.as_str())
-        && (piece.is_quoted || !piece.gap.is_comma)
+    let is_password = matches!(name.kind, NameKind::Password | NameKind::Phrase);
+    let is_common = COMMON_PASSWORDS.contains(&low.as_str()) && (piece.is_quoted || !piece.gap.is_comma);
+    // "the passphrase is seven-lemons-dance"
+    let parts = low.split('-').collect::<Vec<_>>();
+    let is_joined = parts.len() >= 3 && !parts.iter().any(|part| part.len() < 3 || SMALL.contains(part));
+    // `woaibeijing` only ends like an English word.
+    let is_foreign = name.is_unspaced && value.len() >= 6 && !low.contains('-') && !prose::is_known(&low);
+    tie == Tie::Direct && (is_common && (is_password || name.kind == NameKind::Login) || is_joined && is_password)
+        || tie >= Tie::Linked && is_foreign && is_password
 }
 
 /// Returns whether a quoted text in Chinese is a password: short, and no sentence about one.
@@ -483,6 +547,14 @@ fn is_option(text: &str, name: &SecretName) -> bool {
         })
     };
     is_dashed(option) || is_dashed(&line[field..])
+}
+
+/// Returns whether a value is letters and digits joined by single dots, and no file.
+fn is_host_like(value: &str) -> bool {
+    let parts = value.split('.').collect::<Vec<_>>();
+    let is_part =
+        |part: &&str| part.len() >= 2 && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    parts.len() >= 2 && !has_file_extension(value) && parts.iter().all(is_part)
 }
 
 /// Returns whether a value is one run of letters and digits with joints: no code, no path.

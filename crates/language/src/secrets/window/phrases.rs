@@ -106,9 +106,25 @@ pub(super) fn find_digit_groups(text: &str, piece: &Piece) -> Option<usize> {
     (length == piece.text.len() && is_end).then_some(piece.end + 1 + length)
 }
 
+/// Returns the end of a password that a mail service made: four groups of four small letters.
+pub(super) fn find_letter_groups(text: &str, piece: &Piece) -> Option<usize> {
+    const GROUPS: usize = 4;
+    let is_group = |group: &str| group.len() == 4 && group.bytes().all(|byte| byte.is_ascii_lowercase());
+    if !is_group(piece.text) {
+        return None;
+    }
+    let length = 5 * GROUPS - 1;
+    let run = text.get(piece.start..piece.start + length)?;
+    let ends = !text[piece.start + length..].starts_with(|c: char| c.is_ascii_alphanumeric());
+    let groups = run.split(' ').collect::<Vec<_>>();
+    let is_made = groups.len() == GROUPS && groups.iter().all(|group| is_group(group));
+    let words = groups.iter().filter(|group| prose::is_prose(group)).count();
+    (is_made && ends && words <= 1).then_some(piece.start + length)
+}
+
 /// Returns the end of a value that begins in Chinese and ends in digits or letters: "密码是 龙猫88".
 pub(super) fn find_unspaced_value(text: &str, name: &SecretName, piece: &Piece, reading: &Reading) -> Option<usize> {
-    const LONGEST: usize = 6;
+    const LONGEST: usize = 10;
     let is_set_off = text[..piece.start].ends_with([' ', '：', ':', '=', '「', '“']);
     let is_password = matches!(name.kind, NameKind::Password | NameKind::Phrase);
     let is_tied = reading.is_direct && reading.is_linked && is_set_off && !piece.is_quoted;
@@ -196,6 +212,7 @@ pub(super) fn find_long_phrase(
         "blank",
     ];
     let least_tie = match piece.is_quoted && name.kind == NameKind::Phrase {
+        true if name.is_flag => Tie::Clause,
         true => Tie::Linked,
         false => Tie::Direct,
     };
@@ -225,7 +242,11 @@ pub(super) fn find_long_phrase(
             .all(|byte| byte.is_ascii_alphanumeric() || b"'-,!".contains(&byte))
             && !RULES.contains(&word.to_ascii_lowercase().as_str())
     };
-    let least = if name.kind == NameKind::Phrase { 4 } else { 5 };
+    let least = match name.kind {
+        _ if name.is_flag && piece.is_quoted => 2,
+        NameKind::Phrase => 4,
+        _ => 5,
+    };
     let is_phrase =
         (least..=26).contains(&words.len()) && words.iter().all(is_plain) && (piece.is_quoted || piece.gap.is_link);
     is_phrase.then_some(piece.start + line.trim_end().len())

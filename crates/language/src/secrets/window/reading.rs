@@ -3,7 +3,8 @@
 use super::super::names::{NameKind, SecretName, contains_keyword};
 use super::super::pieces::{Piece, is_unspaced};
 use super::super::shape::{Shape, shape};
-use super::words::{CLAUSES, CONTINUATIONS, FILLERS, LINKS, SETTERS, UNSPACED_LINKS};
+use super::roles::WordRole;
+use super::words::UNSPACED_LINKS;
 
 /// How a value is tied to its name. Ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,6 +135,14 @@ impl Reading {
         true
     }
 
+    /// Returns whether no later piece can be the value: behind the name of a program only what stands right behind it is one.
+    pub(super) fn is_over(&self, name: &SecretName) -> bool {
+        name.is_identifier
+            && name.kind != NameKind::Login
+            && !(self.is_direct || self.is_config || self.is_after_run || self.is_group)
+            && self.listed.is_none()
+    }
+
     /// Takes a word that is no value: a linking word, a filler. Returns whether it is one.
     pub(super) fn take_word(&mut self, piece: &Piece, name: &SecretName) -> bool {
         let word = piece.text;
@@ -151,7 +160,8 @@ impl Reading {
         if name.kind == NameKind::Header && matches!(low, "bearer" | "basic" | "token" | "digest" | "apikey" | "bot") {
             return true;
         }
-        if SETTERS.contains(&low) {
+        let role = WordRole::of(low);
+        if role.is_setter {
             self.has_setter = true;
         }
         // "... but I typed X": the next word is it.
@@ -169,7 +179,7 @@ impl Reading {
         }
         // A secret that is called something has a name.
         let is_naming = low == "called" && matches!(name.kind, NameKind::Token | NameKind::Key);
-        if LINKS.contains(&low) && !is_naming {
+        if role.is_link && !is_naming {
             self.is_linked = true;
             self.is_equals = false;
             return true;
@@ -190,7 +200,7 @@ impl Reading {
             self.is_equals = false;
             return low != "with" || self.has_setter;
         }
-        if FILLERS.contains(&low) && (self.is_linked || self.is_direct) && !matches!(low, "to" | "as") {
+        if role.is_filler && (self.is_linked || self.is_direct) && !matches!(low, "to" | "as") {
             return true;
         }
         false
@@ -214,14 +224,11 @@ impl Reading {
     pub(super) fn skip(&mut self, piece: &Piece) {
         self.is_after_run = false;
         self.has_account |= piece.is_quoted || piece.text.contains('@');
-        let low = piece.text.to_ascii_lowercase();
+        let role = WordRole::of(piece.text);
         if self.is_direct && self.count == 1 {
-            self.is_about = CONTINUATIONS.contains(&low.as_str())
-                || piece.gap.is_comma
-                || piece.gap.is_bracket
-                || piece.gap.is_dash;
+            self.is_about = role.is_continuation || piece.gap.is_comma || piece.gap.is_bracket || piece.gap.is_dash;
         }
-        if CLAUSES.contains(&low.as_str()) {
+        if role.is_clause {
             self.is_about = false;
         }
         self.is_direct = false;
@@ -229,7 +236,8 @@ impl Reading {
         self.is_equals = false;
         self.list_gap += 1;
         let goes_on = self.is_plural && self.list_gap <= LONGEST_LIST_GAP;
-        if !matches!(low.as_str(), "and" | "or") && !goes_on {
+        let is_joint = ["and", "or"].iter().any(|word| piece.text.eq_ignore_ascii_case(word));
+        if !is_joint && !goes_on {
             self.listed = None;
         }
     }
@@ -287,7 +295,7 @@ pub(super) fn is_set_before(text: &str, at: usize) -> bool {
         .rsplit(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .take(7);
-    words.any(|word| SETTERS.contains(&word.to_ascii_lowercase().as_str()))
+    words.any(|word| WordRole::of(word).is_setter)
 }
 
 /// Returns whether a name and one word are all that a line holds, as in settings; before them may stand a command that sets
@@ -302,7 +310,13 @@ pub(super) fn is_config_line(text: &str, name: &SecretName) -> bool {
     let clause = clause.split([',', ';', ')']).next().unwrap_or_default();
     let count = clause.split_whitespace().count();
     let is_only_word = after.split_whitespace().count() == 1;
-    is_only_word && (before.trim().is_empty() || is_set_by_command(before))
+    let is_before_flags = after
+        .split_whitespace()
+        .nth(1)
+        .is_none_or(|word| word.starts_with("--"));
+    is_only_word && before.trim().is_empty()
+        || is_before_flags && is_set_by_command(before)
+        || before.contains("machine ") && before.contains(" login ")
         || count == 1 && name.kind == NameKind::Password && !name.is_identifier && follows_account(before)
 }
 
@@ -421,21 +435,26 @@ pub(super) fn is_other_field(text: &str, label: &Piece, piece: &Piece, name: &Se
     let gap = text[label.end..piece.start].trim_start_matches(['"', '\'', '`', '”']);
     let is_sign = (gap.starts_with([':', '=', '：']) || gap.starts_with(" =")) && !piece.gap.is_cell;
     let low = label.text.to_ascii_lowercase();
+    let role = WordRole::of(&low);
     let is_name = label
         .text
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-    if !is_sign
-        || !is_name
-        || label.text.is_empty()
-        || OWN.contains(&low.as_str())
-        || FILLERS.contains(&low.as_str())
-        || LINKS.contains(&low.as_str())
-    {
+    if !is_sign || !is_name || label.text.is_empty() || OWN.contains(&low.as_str()) || role.is_filler || role.is_link {
         return false;
     }
     let is_attribute = gap.starts_with('=') && ATTRIBUTES.contains(&low.as_str());
-    if contains_keyword(label.text) || is_attribute {
+    // "the passphrase for the ssh key: X" goes on about the passphrase.
+    let between = text.get(name.end..label.start).unwrap_or_default();
+    let is_continued = [" for ", " of ", " to ", " on "]
+        .iter()
+        .any(|word| between.starts_with(word))
+        && !between.contains([',', ':', ';', '\n', '=']);
+    if is_continued && !label.is_quoted && !gap.starts_with('=') {
+        return false;
+    }
+    let is_data_attribute = label.text.contains('-') && gap.starts_with("=\"");
+    if contains_keyword(label.text) || is_attribute || is_data_attribute {
         return true;
     }
     let is_quoted_field = label.is_quoted && text[label.end..].starts_with(['"', '\'']);

@@ -277,7 +277,7 @@ pub(super) const BACK_LINKS: &[&str] = &[
 ];
 
 /// The same in Chinese.
-pub(super) const UNSPACED_BACK_LINKS: &[&str] = &[
+pub(in crate::secrets) const UNSPACED_BACK_LINKS: &[&str] = &[
     "是", "作为", "作為", "当", "當", "做", "为", "為", "就是", "设为", "設為", "设成", "設成", "这个",
 ];
 
@@ -298,4 +298,12 @@ pub(super) const COMMON_PASSWORDS: &[&str] = &[
     "raspberry",
     "default1",
     "abc",
+];
+
+/// Verbs by which people hand over a value.
+pub(super) const GIVING: &[&str] = &[
+    "use", "using", "used", "try", "tried", "trying", "type", "typed", "typing", "enter", "entered", "entering", "put",
+    "paste", "pasted", "give", "gave", "given", "write", "wrote", "pick", "picked", "choose", "chose", "send", "sent",
+    "says", "say", "said", "reads", "showed", "shows", "mean", "meant", "was", "with", "accepts", "takes", "wants",
+    "works", "worked", "told", "opens", "unlocks", "called", "named",
 ];
