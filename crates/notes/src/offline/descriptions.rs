@@ -20,6 +20,10 @@ pub fn describe_files(digest: &Digest, files: &[usize]) -> Vec<String> {
         .iter()
         .map(|file| digest.turns.iter().position(|turn| turn.files.contains(file)))
         .collect::<Vec<_>>();
+    let last_changes = files
+        .iter()
+        .map(|file| digest.turns.iter().rposition(|turn| turn.files.contains(file)))
+        .collect::<Vec<_>>();
     let answers = digest.turns.iter().enumerate().rev();
     let answers = answers.filter(|(_, turn)| turn.is_answered && !turn.is_retracted);
     for (number, turn) in answers {
@@ -40,10 +44,12 @@ pub fn describe_files(digest: &Digest, files: &[usize]) -> Vec<String> {
                 };
                 // What was said before its first change describes what was there before; of a file that was only read, a
                 // sentence may mention it for any reason.
+                // A mention before the last change may be what that change was about.
                 let is_changed = digest.files[files[at]].changes > 0;
+                let takes_mention = is_changed && last_changes[at].is_none_or(|last| number >= last);
                 let is_later = first_changes[at].is_none_or(|first| number >= first);
                 let below = || next.filter(|_| names_only(line, path)).and_then(item_text);
-                let text = description_in(line, path, is_changed).or_else(below);
+                let text = description_in(line, path, takes_mention).or_else(below);
                 if let Some(text) = text.filter(|_| is_later) {
                     found[at] = text;
                     used.push(line);
@@ -81,11 +87,15 @@ fn item_text(line: &str) -> Option<String> {
 fn description_in(line: &str, path: &str, takes_mention: bool) -> Option<String> {
     let line = line.trim();
     let text = if line.starts_with('|') {
-        let cells = line
-            .split('|')
-            .map(str::trim)
-            .filter(|cell| !cell.is_empty() && !cell.contains(path));
-        cells.collect::<Vec<_>>().join(", ")
+        let cells = line.split('|').map(str::trim).filter(|cell| !cell.is_empty());
+        let cells = cells.collect::<Vec<_>>();
+        // The row is about the file if its name comes first, perhaps after a number.
+        let at = cells.iter().position(|cell| cell.contains(path))?;
+        let is_number = |cell: &&str| !cell.contains(char::is_alphabetic);
+        if !names_only(cells[at], path) || !cells[..at].iter().all(is_number) {
+            return None;
+        }
+        cells[at + 1..].join(", ")
     } else {
         let sentence = split_line(line).find(|sentence| sentence.contains(path))?;
         let at = sentence.find(path)?;
@@ -106,10 +116,21 @@ fn description_in(line: &str, path: &str, takes_mention: bool) -> Option<String>
                 {
                     rest = after.trim_start_matches(is_joint);
                 }
-                rest.trim().to_owned()
+                rest = rest.trim();
+                // The name in backticks is cut off; a backtick too many opened what follows.
+                let is_open = rest.matches('`').count() % 2 == 1;
+                match rest.split_whitespace().next() {
+                    Some("is" | "was" | "has" | "now") => return None,
+                    _ if is_open => format!("`{rest}"),
+                    _ => rest.to_owned(),
+                }
             }
             false if takes_mention && !line.starts_with('#') => {
-                let start = sentence.trim_start_matches(['-', '*', '•', '>', ' ']);
+                let is_mark = |sign: char| sign.is_ascii_digit() || "-*•>. )".contains(sign);
+                let start = match is_item(sentence) {
+                    true => sentence.trim_start_matches(is_mark),
+                    false => sentence.trim_start_matches(['-', '*', '•', '>', ' ']),
+                };
                 // A heading in bold.
                 start.trim_end_matches(['*', ' ']).to_owned()
             }
@@ -127,7 +148,9 @@ const SHORTEST: usize = 16;
 /// Returns a text as a description; `None` if it announces, asks or is too short.
 fn judge(text: &str) -> Option<String> {
     let letters = text.chars().filter(|sign| sign.is_alphabetic()).count();
-    let is_good = letters >= SHORTEST && !text.ends_with([':', '：', '?', '？']) && !is_announcement(text);
+    // A name alone says nothing, however long it is.
+    let is_name = text.is_ascii() && text.split_whitespace().count() < 3;
+    let is_good = letters >= SHORTEST && !is_name && !text.ends_with([':', '：', '?', '？']) && !is_announcement(text);
     is_good.then(|| whole_sentences(text.trim_end_matches('.'), LONGEST))
 }
 
@@ -167,6 +190,43 @@ mod tests {
             description_in("Let me look at `cart.rs` for the total again.", "cart.rs", true),
             None
         );
+        assert_eq!(
+            description_in(
+                "- **`cart.rs`** — `total_of()` adds the lines of a cart",
+                "cart.rs",
+                true
+            )
+            .as_deref(),
+            Some("`total_of()` adds the lines of a cart")
+        );
+        assert_eq!(
+            description_in("6. **Moved `cart.rs`**: it stands next to the receipt", "cart.rs", true).as_deref(),
+            Some("Moved `cart.rs`: it stands next to the receipt")
+        );
+        assert_eq!(
+            description_in(
+                "| Recent carts | the last ten of a person | `cart.rs` |",
+                "cart.rs",
+                true
+            ),
+            None
+        );
+        assert_eq!(
+            description_in("| 2 | `cart.rs` | adds the lines of a cart |", "cart.rs", true).as_deref(),
+            Some("adds the lines of a cart")
+        );
+        assert_eq!(
+            description_in(
+                "`cart.rs` is updated. Here is what changed in it and why.",
+                "cart.rs",
+                true
+            ),
+            None
+        );
         assert_eq!(description_in("- `cart.rs`", "cart.rs", true), None);
+        assert_eq!(
+            description_in("- `cart.rs`: `total_of_all_lines()`", "cart.rs", true),
+            None
+        );
     }
 }

@@ -155,6 +155,12 @@ pub fn is_text_file(path: &str) -> bool {
         .is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 
+/// Returns whether a file holds prose.
+pub fn is_prose_file(path: &str) -> bool {
+    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
+    matches!(ending, "md" | "mdx" | "txt" | "rst")
+}
+
 /// Returns the last part of a path.
 pub fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)

@@ -171,9 +171,11 @@ impl NotesCollector<'_> {
         if let Some(command) = ran.max_by_key(|command| command.step) {
             let how = if command.is_failing { "failed" } else { "went through" };
             let changed = changed_since_step(digest, command.step);
+            // Prose changes nothing for a check of code.
             let changed = changed
                 .iter()
                 .rev()
+                .filter(|path| !names::is_prose_file(path))
                 .take(4)
                 .map(|path| inline_code(path))
                 .collect::<Vec<_>>();

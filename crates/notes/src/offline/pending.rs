@@ -27,10 +27,23 @@ pub fn pending_lines(digest: &Digest) -> Vec<String> {
         let label = unanswered_label(digest);
         format!("- {label}: {}", quote_request(digest, prompt, 200))
     }));
+    lines.extend(
+        digest
+            .unfinished_call()
+            .map(|call| format!("- Called last, without a result yet: {call}")),
+    );
     lines.extend(task_lines(digest));
     let open = digest.failures.iter().rev();
-    let open = open.filter(|failure| is_still_failing(digest, failure)).take(3);
-    lines.extend(open.map(|failure| open_failure_line(digest, failure)));
+    // One run may fail for two of them.
+    let mut open = open
+        .filter(|failure| is_still_failing(digest, failure))
+        .collect::<Vec<_>>();
+    open.dedup_by_key(|failure| failure.step);
+    lines.extend(
+        open.into_iter()
+            .take(3)
+            .map(|failure| open_failure_line(digest, failure)),
+    );
     lines.extend(background_lines(digest));
     lines.extend(earlier_lines(digest));
     lines

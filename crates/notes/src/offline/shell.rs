@@ -154,9 +154,27 @@ pub fn counts_no_failure(text: &str) -> bool {
     is_clean
 }
 
+/// Returns whether an output ends with the tally of tests of which some failed: `3 failed, 9 passed`.
+pub fn counts_failed_tests(text: &str) -> bool {
+    text.lines().rev().take(10).any(|line| {
+        let words = line
+            .split(|sign: char| !sign.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty());
+        let words = words.collect::<Vec<_>>();
+        let counts = |starts: &[&str]| {
+            words.windows(2).any(|pair| {
+                let what = pair[1].to_ascii_lowercase();
+                pair[0].parse::<u32>().is_ok_and(|count| count > 0)
+                    && starts.iter().any(|start| what.starts_with(start))
+            })
+        };
+        counts(&["pass"]) && counts(&["fail", "error"])
+    })
+}
+
 /// Returns whether an error says that the command was wrong: nothing was tried, so nothing is broken.
 pub fn is_usage_error(error: &str) -> bool {
-    const CUES: [&str; 16] = [
+    const CUES: [&str; 17] = [
         "unrecognized subcommand",
         "unknown command",
         "unknown option",
@@ -173,6 +191,7 @@ pub fn is_usage_error(error: &str) -> bool {
         "usage: ",
         "no tests ran",
         "missing script",
+        "while resolving a config",
     ];
     let low = error.to_lowercase();
     CUES.iter().any(|cue| low.contains(cue))
@@ -328,5 +347,8 @@ mod tests {
         assert!(!counts_no_failure("error: refused\n 11 passed; 1 failed"));
         assert!(!counts_no_failure("error: refused"));
         assert!(is_usage_error("error: unexpected argument '-x' found") && !is_usage_error("1 test failed"));
+        assert!(is_usage_error(
+            "Error: Can't find a root directory while resolving a config file path."
+        ));
     }
 }

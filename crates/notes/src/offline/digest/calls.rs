@@ -10,11 +10,16 @@ use crate::offline::shell::{has_failure_marks, is_read_only_command, normalize_c
 use crate::offline::state::background::{BackgroundWork, started_task};
 use crate::offline::state::intent::{CommandIntent, answers_by_status, is_shell_tool};
 use crate::offline::state::refusals::RefusedCall;
+use language::markdown::inline_code;
+use language::sentences::split_prose;
 use language::shorten::to_one_line;
 use language::words::content_words;
 use serde_json::Value;
 use std::collections::HashSet;
 use transcript::tools::tool_role;
+
+/// Characters of a question in a decision.
+const LONGEST_QUESTION: usize = 200;
 
 /// A call whose result is not known yet.
 pub(super) struct PendingCall {
@@ -419,7 +424,7 @@ impl Digest {
 
     /// Records the answer to a question; the last answer to the same question counts.
     pub(super) fn record_choice(&mut self, question: &str, answer: &str) {
-        let question = whole_sentences(question, 200);
+        let question = asked_part(question);
         let is_offered = |option: &String| answer.contains(option.as_str());
         let is_free = !self.last_options.is_empty() && !self.last_options.iter().any(is_offered);
         self.choices
@@ -430,6 +435,28 @@ impl Digest {
             is_free,
             step: self.steps,
         });
+    }
+
+    /// Returns the command, the change or the task of a sub-agent that was called last and has no result; `None` if there is
+    /// none.
+    pub fn unfinished_call(&self) -> Option<String> {
+        let is_last = |call: &&PendingCall| {
+            let is_said_after = self.prompts.last().is_some_and(|prompt| prompt.step > call.step);
+            let is_answered = self.turns.last().is_some_and(|turn| turn.is_answered);
+            call.step + 2 > self.steps && !is_said_after && !is_answered && !self.is_interrupted
+        };
+        let calls = self.pending.values().filter(is_last);
+        let described = calls.filter_map(|call| match &call.kind {
+            PendingKind::Run { command, .. } => Some(inline_code(&self.commands[*command].text)),
+            PendingKind::Change(change) => Some(format!(
+                "the change to {}",
+                inline_code(names::relative_path(&change.path, &self.root))
+            )),
+            PendingKind::Agent { about } => Some(format!("a sub-agent for {}", inline_quote(about, 160))),
+            _ => None,
+        });
+        // Of several calls at once, always the same one.
+        described.min()
     }
 
     /// Returns the question with its options, or the plan, that waits for the user; `None` if nothing does.
@@ -521,6 +548,22 @@ fn is_refusal(text: &str) -> bool {
     text.contains("doesn't want to proceed with this tool use")
         || text.contains("doesn't want to take this action")
         || text.starts_with("[Request interrupted by user")
+}
+
+/// Returns a question; of a long one, the start of its introduction and the sentence that asks.
+fn asked_part(question: &str) -> String {
+    let sentences = split_prose(question);
+    let asks = |sentence: &&&str| sentence.ends_with(['?', '？']);
+    match sentences.iter().rev().find(asks) {
+        Some(last) if question.chars().count() > LONGEST_QUESTION => {
+            let before = question.split(*last).next().unwrap_or_default().trim();
+            let start = whole_sentences(before, LONGEST_QUESTION / 2);
+            format!("{start} {}", whole_sentences(last, LONGEST_QUESTION))
+                .trim()
+                .to_owned()
+        }
+        _ => whole_sentences(question, LONGEST_QUESTION),
+    }
 }
 
 /// Returns whether a status other than 0 is an answer: nothing found, or a difference.

@@ -121,7 +121,7 @@ pub(super) fn takes_back(sentence: &str) -> bool {
 }
 
 /// Returns whether a sentence of the model, right after words of the user, grants that they are right.
-pub(super) fn admits_mistake(sentence: &str) -> bool {
+pub(super) fn grants_remark(sentence: &str) -> bool {
     const CUES: [&str; 14] = [
         "you're right",
         "you are right",
@@ -139,7 +139,7 @@ pub(super) fn admits_mistake(sentence: &str) -> bool {
         "抱歉",
     ];
     let low = sentence.to_lowercase().replace('\u{2019}', "'");
-    CUES.iter().any(|cue| low.contains(cue)) || takes_back(sentence)
+    CUES.iter().any(|cue| low.contains(cue))
 }
 
 /// Returns whether a message is a remark in the user's own words, and not a task or something pasted.

@@ -5,7 +5,8 @@ use super::facts::{DigestFailure, SentenceKind, TouchedFile};
 use crate::offline::names;
 use crate::offline::prose::whole_sentences;
 use crate::offline::shell::{
-    counts_no_failure, ends_with_pass, has_failure_marks, is_fixer, key_error_lines, key_output_line,
+    counts_failed_tests, counts_no_failure, ends_with_pass, has_failure_marks, is_fixer, key_error_lines,
+    key_output_line,
 };
 use crate::offline::state::intent::{CommandIntent, repeats_program, runs_in_wrapper};
 use crate::offline::state::parts::hides_status;
@@ -36,7 +37,8 @@ impl Digest {
     /// Records a run. The status counts, unless the command hides it: then what it printed does.
     pub(super) fn record_run(&mut self, command: usize, raw: &str, text: &str, is_error: bool, step: usize) {
         let may_hide = hides_status(raw) || runs_in_wrapper(raw);
-        let says_failure = || may_hide && has_failure_marks(text) && !counts_no_failure(text);
+        let has_marks = || has_failure_marks(text) && !counts_no_failure(text);
+        let says_failure = || may_hide && (has_marks() || counts_failed_tests(text));
         // Broken on purpose and put right in the same command: the last verdict counts.
         let is_proof = || repeats_program(raw) && ends_with_pass(text);
         let failed = is_error || says_failure() && !is_proof();
@@ -47,6 +49,7 @@ impl Digest {
         known.outcome = key_output_line(text, failed);
         text.split_whitespace().for_each(|word| self.add_link(word));
         if failed {
+            self.repeat_failures(command, raw, text, step);
             let what = self.commands[command].text.clone();
             self.record_failure(&what, Some(command), text, step);
             return;
@@ -61,6 +64,26 @@ impl Digest {
             if let Some(failed) = self.failures[at].command {
                 self.commands[failed].is_closed = true;
             }
+        }
+    }
+
+    /// Moves failures of other commands to this step if this command ran the same again and printed the same error.
+    fn repeat_failures(&mut self, command: usize, raw: &str, text: &str, step: usize) {
+        let intents = CommandIntent::parse_all(raw);
+        let is_same = |failure: &DigestFailure| {
+            let first = failure.error.split(" / ").next().unwrap_or_default();
+            let start = first.trim_end_matches(['.', '…']);
+            start.len() > 20 && text.contains(start)
+        };
+        let open = self.failures.iter().enumerate();
+        let open = open.filter(|(_, failure)| {
+            failure.fixed_at.is_none()
+                && failure.command != Some(command)
+                && self.is_closed_by(failure, command, &intents)
+                && is_same(failure)
+        });
+        for at in open.map(|(at, _)| at).collect::<Vec<_>>() {
+            self.failures[at].step = step;
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the model says in a digest: what it explains, what it grants, and what it takes back.
 
 use super::Digest;
-use super::cues::{admits_mistake, is_own_remark, takes_back};
+use super::cues::{grants_remark, is_own_remark, takes_back};
 use super::facts::{ModelSentence, PromptChannel};
 use crate::offline::model_sentences::{classify_sentence, points_back};
 use crate::offline::statements::{is_diagnosis, replaces_diagnosis, share_name};
@@ -15,7 +15,9 @@ impl Digest {
         if start.any(|sentence| takes_back(sentence)) {
             self.retract_last_answer();
         }
-        self.note_admission(sentences.iter().take(2).any(|sentence| admits_mistake(sentence)));
+        let start = || sentences.iter().take(2);
+        let is_granted = start().any(|sentence| grants_remark(sentence));
+        self.note_admission(is_granted, start().any(|sentence| takes_back(sentence)));
         let mut before = "";
         for (at, sentence) in sentences.iter().copied().enumerate() {
             let is_other_cause = replaces_diagnosis(sentence);
@@ -42,12 +44,15 @@ impl Digest {
         }
     }
 
-    /// Marks the words of the user that this text of the model answers as a correction, if it admits that they are right.
-    fn note_admission(&mut self, is_admitted: bool) {
+    /// Marks the words of the user that this text of the model answers as a correction, if it grants that they are right. Who
+    /// only asks has not corrected what the model then takes back.
+    fn note_admission(&mut self, is_granted: bool, is_taken_back: bool) {
         let Some(prompt) = self.prompts.last_mut().filter(|prompt| !prompt.is_heard) else {
             return;
         };
         prompt.is_heard = true;
+        let only_asks = prompt.text.trim_end().ends_with(['?', '？']);
+        let is_admitted = is_granted || is_taken_back && !only_asks;
         let is_said = matches!(prompt.channel, PromptChannel::Message | PromptChannel::Queued);
         if !is_admitted || !is_said || self.last_answer.is_empty() || !is_own_remark(&prompt.text) {
             return;

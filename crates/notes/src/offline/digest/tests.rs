@@ -176,3 +176,69 @@ fn a_moved_file_keeps_its_history() {
     assert_eq!(digest.files[0].path, "/w/new.rs");
     assert!(digest.files[0].is_new);
 }
+
+fn call(digest: &mut Digest, id: &str, name: &str, input: serde_json::Value) {
+    let part = MessagePart::Call {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        input,
+    };
+    digest.push(&Message::with_parts(MessageRole::Assistant, vec![part]));
+}
+
+#[test]
+fn a_call_at_the_end_without_a_result_is_open() {
+    let mut digest = Digest::new("/w");
+    digest.push(&user("commit it"));
+    calls(&mut digest, "Bash", json!({"command": "git add a.rs"}), "", false);
+    call(&mut digest, "last", "Bash", json!({"command": "git commit -m 'All'"}));
+    assert_eq!(digest.unfinished_call().as_deref(), Some("`git commit -m 'All'`"));
+    digest.push(&user("stop, wait"));
+    assert_eq!(digest.unfinished_call(), None);
+}
+
+#[test]
+fn a_run_that_counts_failed_tests_failed_behind_a_pipe() {
+    let mut digest = Digest::new("/w");
+    digest.push(&user("test it"));
+    let run = || json!({"command": "pytest tests -q 2>&1 | tail -1"});
+    calls(&mut digest, "Bash", run(), "1074 passed, 79 errors in 140.01s", false);
+    assert!(digest.commands[0].is_failing);
+    calls(&mut digest, "Bash", run(), "1153 passed, 0 errors in 140.01s", false);
+    assert!(!digest.commands[0].is_failing);
+}
+
+#[test]
+fn a_failure_that_another_command_shows_again_is_as_new_as_that() {
+    let mut digest = Digest::new("/w");
+    digest.push(&user("test it"));
+    let error = "FAILED tests/test_rate.py::test_rounding - AssertionError";
+    calls(&mut digest, "Bash", json!({"command": "pytest -q"}), error, true);
+    let edit = json!({"file_path": "/w/rate.py", "old_string": "a", "new_string": "b"});
+    calls(&mut digest, "Edit", edit, "ok", false);
+    let both = json!({"command": "ruff check src; pytest -q"});
+    calls(&mut digest, "Bash", both, error, true);
+    assert_eq!(digest.failures.len(), 2);
+    assert_eq!(digest.failures[0].step, digest.failures[1].step);
+}
+
+#[test]
+fn a_question_is_kept_from_a_long_introduction() {
+    let mut digest = Digest::new("/w");
+    let introduction =
+        "The fixes and the suggestions run in one transaction with one difference at the end. ".repeat(3);
+    digest.record_choice(&format!("{introduction}Keep both of them?"), "Yes");
+    let question = &digest.choices[0].question;
+    assert!(question.starts_with("The fixes") && question.ends_with("Keep both of them?"));
+    assert!(question.chars().count() < 150);
+}
+
+#[test]
+fn who_only_asks_has_not_corrected() {
+    let mut digest = Digest::new("/w");
+    digest.push(&user("look at the job"));
+    digest.push(&says("The annotation shows it."));
+    digest.push(&user("so would it find a new name?"));
+    digest.push(&says("Yes. I misread the annotation in my earlier answer."));
+    assert!(digest.prompts.iter().all(|prompt| !prompt.is_correction));
+}

@@ -4,7 +4,8 @@
 
 use super::commits::{GitReport, LedgerCommit, commit_subjects};
 use super::parts::{drop_here_documents, hides_status, join_lines, split_parts, split_words};
-use super::working_tree::{WorkingTree, diff_paths};
+use super::working_tree::{WorkingTree, diff_paths, shows_all};
+use crate::offline::shell::has_failure_marks;
 use std::collections::HashSet;
 
 /// Changes that a command of git threw away.
@@ -48,6 +49,8 @@ struct GitRun<'r> {
     has_failed: bool,
     /// Whether the status of the command says nothing about git.
     hides_status: bool,
+    /// Whether the output has what git calls errors.
+    shows_errors: bool,
     report: GitReport,
     /// Subjects of the commits, in their order.
     subjects: std::vec::IntoIter<String>,
@@ -93,6 +96,9 @@ impl RepositoryLedger {
         if !has_failed && command.contains("rm ") {
             self.record_removals(command);
         }
+        if !has_failed && command.contains("mv ") {
+            self.record_moves(command);
+        }
         if !command.contains("git ") && !command.contains("gh ") {
             return;
         }
@@ -109,6 +115,7 @@ impl RepositoryLedger {
             output,
             has_failed,
             hides_status: hides_status(command) || words.iter().any(|words| without_wrapper(words).len() < words.len()),
+            shows_errors: !command.contains("/dev/null"),
             report: GitReport::read(command, output),
             subjects: commit_subjects(command).into_iter(),
             commits: parts.iter().filter(|part| is_commit(part)).count(),
@@ -119,10 +126,14 @@ impl RepositoryLedger {
             let is_last = at + 1 == parts.len();
             match *part {
                 ["cd", path] => (*path).clone_into(&mut folder),
-                ["git", "status", options @ ..] if !has_failed => {
+                ["git", "status", options @ ..] if !has_failed && shows_all(&bare, "git status", output) => {
                     self.read_status(options, output, &folder, parts.len() == 1, is_last);
                 }
-                ["git", "diff", options @ ..] if !has_failed && parts.len() == 1 => self.read_diff(options, output),
+                ["git", "diff", options @ ..]
+                    if !has_failed && parts.len() == 1 && shows_all(&bare, "git diff", output) =>
+                {
+                    self.read_diff(options, output);
+                }
                 ["git", "branch", "--show-current"] | ["git", "rev-parse", "--abbrev-ref", "HEAD"]
                     if !has_failed && parts.len() == 1 =>
                 {
@@ -156,6 +167,26 @@ impl RepositoryLedger {
                     specs.any(|spec| covers_path(spec, path))
                 };
                 self.changed.retain(|path| !is_removed(path));
+            }
+        }
+    }
+
+    /// Gives changed files that a command moved their new path.
+    fn record_moves(&mut self, command: &str) {
+        for part in split_parts(&drop_here_documents(&join_lines(command))) {
+            let words = split_words(part);
+            let words = words.iter().map(String::as_str).filter(|word| !word.starts_with('-'));
+            let words = words.collect::<Vec<_>>();
+            let (["mv", old, new] | ["git", "mv", old, new]) = words[..] else {
+                continue;
+            };
+            for path in &mut self.changed {
+                if let Some(moved) = moved_path(path, old, new) {
+                    if self.new_files.remove(path) {
+                        self.new_files.insert(moved.clone());
+                    }
+                    *path = moved;
+                }
             }
         }
     }
@@ -231,14 +262,21 @@ impl RepositoryLedger {
                     self.forget_hashes();
                 }
             }
-            ["stash", arguments @ ..] => self.record_stash(arguments, output, has_failed),
+            ["stash", arguments @ ..] => self.record_stash(arguments, run),
             _ if has_failed => {}
             ["push", options @ ..] if !options.contains(&"--dry-run") => {
                 let is_rejected = output.contains("[rejected]") || output.contains("error: failed to push");
-                let is_shown = output.contains("->") || output.contains("up-to-date") || !run.hides_status;
+                // A quiet push prints nothing but errors.
+                let is_quiet = options.iter().any(|option| matches!(*option, "-q" | "--quiet"));
+                let is_silent = is_quiet && run.shows_errors && !has_failure_marks(output);
+                let is_shown = output.contains("->") || output.contains("up-to-date") || !run.hides_status || is_silent;
                 if is_shown && !is_rejected {
                     self.commits.iter_mut().for_each(|commit| commit.is_pushed = true);
                 }
+            }
+            [verb @ ("checkout" | "switch"), "-q" | "--quiet", rest @ ..] => {
+                let loud = std::iter::once(*verb).chain(rest.iter().copied());
+                self.record_git(&loud.collect::<Vec<_>>(), run);
             }
             ["checkout", "-b" | "-B", name, ..] | ["switch", "-c" | "-C", name, ..] => self.name_branch(name),
             ["checkout", "--", paths @ ..] => self.drop_changes("git checkout --", paths),
@@ -271,11 +309,15 @@ impl RepositoryLedger {
     }
 
     /// Takes a command about stashes. What git reports counts, also if another part of the command failed.
-    fn record_stash(&mut self, arguments: &[&str], output: &str, has_failed: bool) {
+    fn record_stash(&mut self, arguments: &[&str], run: &GitRun<'_>) {
+        let (output, has_failed) = (run.output, run.has_failed);
         match arguments {
             [] | ["push" | "save" | "-u", ..] => {
                 let is_saved = output.contains("Saved working directory");
-                if is_saved || !has_failed && !output.contains("No local changes") {
+                // Where the status is hidden, only a quiet stash says nothing.
+                let is_quiet = arguments.iter().any(|option| matches!(*option, "-q" | "--quiet"));
+                let may_be = !run.hides_status || is_quiet && run.shows_errors && !has_failure_marks(output);
+                if is_saved || !has_failed && may_be && !output.contains("No local changes") {
                     let files = std::mem::take(&mut self.changed);
                     self.stashes.push(files);
                 }
@@ -408,6 +450,23 @@ pub fn is_project_file(path: &str, root: &str) -> bool {
     (is_below || !path.starts_with('/') && !path.contains(":\\")) && !path.contains("/.claude/plans/")
 }
 
+/// Returns the new path of a file that was moved from `old` to `new`; `None` if it is another file.
+fn moved_path(path: &str, old: &str, new: &str) -> Option<String> {
+    let plain = path.replace('\\', "/");
+    let folder = plain.strip_suffix(old)?;
+    let is_whole = folder.is_empty() || folder.ends_with('/');
+    let name = match new.ends_with('/') {
+        true => old.rsplit('/').next().unwrap_or_default(),
+        false => "",
+    };
+    let moved = match new.starts_with('/') {
+        true => format!("{new}{name}"),
+        false => format!("{folder}{new}{name}"),
+    };
+    let is_windows = path.contains('\\');
+    is_whole.then(|| if is_windows { moved.replace('/', "\\") } else { moved })
+}
+
 /// Returns the words from `git` or `gh` on, if one other program runs it (`sudo git`, `rtk git`).
 fn without_wrapper<'w>(words: &'w [&'w str]) -> &'w [&'w str] {
     match words {
@@ -447,108 +506,4 @@ fn covers_path(spec: &str, path: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ledger() -> RepositoryLedger {
-        let mut ledger = RepositoryLedger::default();
-        for path in ["/w/src/a.rs", "/w/src/b.rs", "/w/README.md", "/tmp/x"] {
-            ledger.record_edit(path, false);
-        }
-        ledger
-    }
-
-    #[track_caller]
-    fn check(ledger: &RepositoryLedger, uncommitted: &[&str]) {
-        assert_eq!(ledger.uncommitted("/w").collect::<Vec<_>>(), uncommitted);
-    }
-
-    #[test]
-    fn a_commit_covers_what_was_added_before_it() {
-        let mut ledger = ledger();
-        check(&ledger, &["/w/src/a.rs", "/w/src/b.rs", "/w/README.md"]);
-        let output = "[fix/cart 1a2b3c4] Add a discount\n 1 file changed";
-        ledger.record_run(
-            "cd /w && git add src/a.rs && git commit -m \"Add a discount\"",
-            output,
-            false,
-        );
-        check(&ledger, &["/w/src/b.rs", "/w/README.md"]);
-        assert_eq!(
-            (ledger.branch.as_str(), ledger.commits[0].hash.as_str()),
-            ("fix/cart", "1a2b3c4")
-        );
-        ledger.record_run("git add src/ README.md", "", false);
-        ledger.record_run("git commit -qm 'x' 2>&1", "error: a hook failed", true);
-        check(&ledger, &["/w/src/b.rs", "/w/README.md"]);
-        ledger.record_run("git commit -q -m 'Describe it'", "", false);
-        check(&ledger, &[]);
-        ledger.record_edit("/w/src/a.rs", false);
-        check(&ledger, &["/w/src/a.rs"]);
-        ledger.record_run("git checkout -- src/a.rs", "", false);
-        check(&ledger, &[]);
-        ledger.record_run(
-            "git commit --fixup=1a2b3c4",
-            "[main 6e7f8a9] fixup! Add a discount",
-            false,
-        );
-        ledger.record_run(
-            "git rebase -i --autosquash main",
-            "Successfully rebased and updated refs/heads/main.",
-            false,
-        );
-        assert!(ledger.commits.len() == 2 && ledger.commits.iter().all(|commit| commit.hash.is_empty()));
-        ledger.record_edit("/w/src/b.rs", false);
-        ledger.record_run("echo git commit -am x", "git commit -am x", false);
-        check(&ledger, &["/w/src/b.rs"]);
-        ledger.record_run("rtk git commit -am x", "[main 5d6e7f8] x", false);
-        check(&ledger, &[]);
-        assert_eq!(ledger.commits.len(), 3);
-    }
-
-    #[test]
-    fn a_status_says_what_is_clean_and_a_removed_file_is_gone() {
-        let mut ledger = ledger();
-        ledger.record_run("cd /other && git status --short", "", false);
-        check(&ledger, &["/w/src/a.rs", "/w/src/b.rs", "/w/README.md"]);
-        ledger.record_run("git status --short", " M src/a.rs\n?? src/b.rs\n", false);
-        check(&ledger, &["/w/src/a.rs", "/w/src/b.rs"]);
-        ledger.record_run("rm -f src/b.rs && ls", "", false);
-        check(&ledger, &["/w/src/a.rs"]);
-        let clean = "On branch fix/x\nnothing to commit, working tree clean";
-        ledger.record_run("cd /w && git status", clean, false);
-        check(&ledger, &[]);
-        assert_eq!(ledger.branch, "fix/x");
-        ledger.record_edit("/w/src/a.rs", false);
-        let output = "[detached HEAD 834629664] Add it\nSuccessfully rebased and updated refs/heads/x.";
-        ledger.record_run("git add src/a.rs && git rebase --continue", output, false);
-        check(&ledger, &[]);
-    }
-
-    #[test]
-    fn a_push_counts_only_if_it_went_through() {
-        let mut ledger = ledger();
-        ledger.record_run("git commit -am 'All'", "[main 1a2b3c4] All", false);
-        check(&ledger, &[]);
-        ledger.record_run(
-            "git push 2>&1 | tail -3",
-            " ! [rejected] main -> main (fetch first)",
-            false,
-        );
-        assert!(!ledger.commits[0].is_pushed);
-        ledger.record_run(
-            "git commit --amend --no-edit && git push -f",
-            "[main 5d6e7f8] All\nfatal: no remote",
-            true,
-        );
-        assert_eq!(ledger.commits.len(), 1);
-        assert!(!ledger.commits[0].is_pushed && ledger.commits[0].hash == "5d6e7f8");
-        ledger.record_run(
-            "git push -u origin main && gh pr create --fill",
-            "https://github.com/a/b/pull/12",
-            false,
-        );
-        assert!(ledger.commits[0].is_pushed);
-        assert_eq!(ledger.pull_request, "https://github.com/a/b/pull/12");
-    }
-}
+mod tests;

@@ -128,6 +128,29 @@ fn is_short_line(line: &str) -> bool {
     (1..=2).contains(&marks.len()) && marks.chars().all(is_mark) && !path.trim().is_empty()
 }
 
+/// Returns whether a command prints all that `program` does: nothing filters it, or only a `head` or `tail` with room for more
+/// lines.
+pub fn shows_all(command: &str, program: &str, output: &str) -> bool {
+    let printed = output.lines().count();
+    let passes_all = |filter: &str| {
+        let mut words = filter.split_whitespace();
+        match words.next() {
+            Some("cat") | None => true,
+            Some("head" | "tail") => {
+                let mut numbers = words.filter_map(|word| word.trim_start_matches(['-', 'n']).parse::<usize>().ok());
+                printed < numbers.next_back().unwrap_or(10)
+            }
+            _ => false,
+        }
+    };
+    command.match_indices(program).all(|(at, _)| {
+        let part = command[at..].split([';', '\n']).next().unwrap_or_default();
+        let part = part.split("&&").next().unwrap_or_default();
+        let part = part.split("||").next().unwrap_or_default();
+        part.split('|').skip(1).all(passes_all)
+    })
+}
+
 /// Returns the files that a diff of the whole tree shows; `None` if it is not of the whole tree, or not whole.
 pub fn diff_paths(options: &[&str], output: &str) -> Option<Vec<String>> {
     let is_plain = |option: &&str| matches!(*option, "--stat" | "--name-only" | "--no-color" | "HEAD");
