@@ -264,7 +264,9 @@ impl ReplayOutcome {
         }
         self.boundaries.extend(done.replayed.boundaries);
         self.misses.extend(done.replayed.misses);
-        self.page_rounds.extend(done.page_rounds);
+        if let Some(rounds) = done.page_rounds {
+            self.page_rounds.push(rounds);
+        }
         for (of, (blocks, tokens)) in done.replayed.ledger {
             let sum = self.ledger.entry(of).or_default();
             sum.0 += blocks;

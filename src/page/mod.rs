@@ -14,7 +14,7 @@ pub mod rounds;
 use language::visible::shown;
 use memory::topic::to_one_line;
 use replay::tokens::ledger::CATEGORIES;
-use rounds::{PageTally, SessionRounds};
+use rounds::PageRounds;
 use serde_json::{Map, Value as Json, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ pub struct PageReplay {
     /// Rows of the sessions.
     pub sessions: PageSessions,
     /// Their calls.
-    pub rounds: Vec<SessionRounds>,
+    pub rounds: PageRounds,
     /// Simulated boundaries.
     pub boundaries: Vec<Json>,
     /// Uses of what was no longer in the window.
@@ -231,9 +231,12 @@ pub fn render_page(mut content: PageContent) -> String {
     let mut blocks = String::new();
     let mut runs = Vec::new();
     for (number, run) in content.runs.into_iter().enumerate() {
-        let tally = run.tally();
-        let overview = overview::overview_from_replay(&run, &tally);
-        let packed = run.rounds.iter().map(|rounds| (rounds.session.as_str(), rounds));
+        let overview = overview::overview_from_replay(&run, &run.rounds.tally);
+        let packed = run
+            .rounds
+            .sessions
+            .iter()
+            .map(|rounds| (rounds.session.as_str(), rounds));
         let packed = packed.collect::<BTreeMap<_, _>>();
         let mut drawn = Vec::new();
         for (at, id) in run.sessions.ids.iter().enumerate() {
@@ -303,17 +306,6 @@ pub fn is_page_of(file: &str, name: &str) -> bool {
     let title = format!("<title>{}</title>", escape_html(name));
     let head = file.split_once("<style").map_or("", |(head, _)| head);
     head.contains(r#"<meta name="generator" content="backcast">"#) && head.contains(&title)
-}
-
-impl PageReplay {
-    /// What its calls add up to.
-    fn tally(&self) -> PageTally {
-        let mut tally = PageTally::default();
-        for rounds in &self.rounds {
-            tally.merge(rounds.tally.clone());
-        }
-        tally
-    }
 }
 
 /// Returns one sweep per window, each with its own points. The points of a sweep that was read from files stand in one list;
@@ -423,22 +415,25 @@ pub fn short_name(path: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rounds::SessionRounds;
 
     const HOSTILE: &str = "</script><script>alert(1)</script><!-- \u{2028} <img src=x onerror=alert(1)> {{script}}";
 
     fn hostile_content() -> PageContent {
         let hostile = table::CellValue::Text(HOSTILE.to_owned());
+        let mut rounds = PageRounds::default();
+        rounds.push(SessionRounds::new(
+            HOSTILE,
+            &[rounds::test_round(
+                &["session", "agent", "events"].map(|name| (name, hostile.clone())),
+            )],
+        ));
         PageContent {
             name: HOSTILE.to_owned(),
             runs: vec![PageReplay {
                 name: HOSTILE.to_owned(),
                 sessions: PageSessions::from_rows(&[json!({"session": HOSTILE, "project": HOSTILE})]),
-                rounds: vec![SessionRounds::new(
-                    HOSTILE,
-                    &[rounds::test_round(
-                        &["session", "agent", "events"].map(|name| (name, hostile.clone())),
-                    )],
-                )],
+                rounds,
                 ..PageReplay::default()
             }],
             memories: vec![json!({"name": HOSTILE, "memories": [{"title": HOSTILE}]})],

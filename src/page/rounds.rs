@@ -225,7 +225,8 @@ pub struct SessionRounds {
     pub session: String,
     /// Packed chains as they stand on the page: a list. As values they would take several times the memory.
     pub chains: String,
-    pub tally: PageTally,
+    /// What they add up to; taken when the session joins others.
+    tally: Option<Box<PageTally>>,
 }
 
 impl SessionRounds {
@@ -287,7 +288,7 @@ impl SessionRounds {
 
     fn push_chains(&mut self, rounds: &[RoundCells]) {
         for chain in rounds.chunk_by(|a, b| text(a, "agent") == text(b, "agent")) {
-            self.tally.add(ChainRounds(chain));
+            self.tally.get_or_insert_default().add(ChainRounds(chain));
             let packed = pack_chain(text(&chain[0], "agent"), ChainRounds(chain));
             self.chains.push(if self.chains.is_empty() { '[' } else { ',' });
             self.chains.push_str(&embed_json(mask_secrets(packed)));
@@ -295,11 +296,29 @@ impl SessionRounds {
     }
 }
 
+/// The calls of all sessions, and what they add up to. A tally takes more room than the calls of a small session, and there may
+/// be very many sessions.
+#[derive(Debug, Default, PartialEq)]
+pub struct PageRounds {
+    pub sessions: Vec<SessionRounds>,
+    pub tally: PageTally,
+}
+
+impl PageRounds {
+    /// Adds a session.
+    pub fn push(&mut self, mut session: SessionRounds) {
+        if let Some(tally) = session.tally.take() {
+            self.tally.merge(*tally);
+        }
+        self.sessions.push(session);
+    }
+}
+
 /// Gathers calls that arrive one by one, session after session.
 #[derive(Default)]
 pub struct SessionRoundsBuilder {
     rounds: Vec<RoundCells>,
-    finished: Vec<SessionRounds>,
+    finished: PageRounds,
 }
 
 impl SessionRoundsBuilder {
@@ -319,7 +338,7 @@ impl SessionRoundsBuilder {
         }
     }
 
-    pub fn finish(mut self) -> Vec<SessionRounds> {
+    pub fn finish(mut self) -> PageRounds {
         self.close_session();
         self.finished
     }
@@ -409,8 +428,10 @@ mod tests {
         for session in ["a", "a", "b"] {
             builder.push(of(session));
         }
-        let sessions = builder.finish();
-        let found = sessions.iter().map(|found| {
+        let found = builder.finish();
+        assert_eq!(found.tally.windowless, 3);
+        assert!(found.sessions.iter().all(|session| session.tally.is_none()));
+        let found = found.sessions.iter().map(|found| {
             (
                 found.session.as_str(),
                 serde_json::from_str::<Json>(&found.chains).unwrap(),

@@ -6,7 +6,7 @@ mod losses;
 mod rows;
 
 use crate::page;
-use crate::page::rounds::SessionRounds;
+use crate::page::rounds::PageRounds;
 use crate::usage::account::UsageAccount;
 use crate::views::compare::CompareRow;
 use crate::views::problems_json;
@@ -79,7 +79,7 @@ pub struct ReplayOutcome {
     pub boundaries: Vec<Json>,
     pub misses: Vec<Json>,
     pub ledger: BlockLedger,
-    pub page_rounds: Vec<SessionRounds>,
+    pub page_rounds: PageRounds,
     pub events: Vec<u8>,
     pub problems: Vec<Problem>,
     /// Path, size and BLAKE3 hash of each log, for the manifest.

@@ -1,7 +1,7 @@
 //! Results read back from the files that runs wrote.
 
 use crate::page::overview::overview_from_stats;
-use crate::page::rounds::{SessionRounds, SessionRoundsBuilder};
+use crate::page::rounds::{PageRounds, SessionRoundsBuilder};
 use crate::page::{PageContent, PageReplay, PageSessions, short_name};
 use crate::views::replay::{ROUND_COLUMNS, SESSION_COLUMNS};
 use crate::views::tune::POINT_COLUMNS;
@@ -121,7 +121,7 @@ fn read_csv_sheet<R>(path: &Path, columns: &[Column<R>]) -> Result<Vec<Json>> {
 }
 
 /// Reads the calls of all sessions and packs them session by session.
-fn read_rounds(folder: &Path, is_listed: impl Fn(&str) -> bool) -> Result<Vec<SessionRounds>> {
+fn read_rounds(folder: &Path, is_listed: impl Fn(&str) -> bool) -> Result<PageRounds> {
     let formats =
         [StreamFormat::Csv, StreamFormat::Parquet].map(|format| (format!("rounds.{}", format.extension()), format));
     let Some((name, format)) = formats.into_iter().find(|(name, _)| is_listed(name)) else {

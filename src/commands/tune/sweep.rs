@@ -215,6 +215,8 @@ impl Tuner<'_> {
                 ready.push(PreparedChain::new(trace, uses, self.prices, view.sibling_windows()));
             }
         }
+        // A list of one would keep room for four, and all sessions are held at once.
+        ready.shrink_to_fit();
         let session = PreparedSession {
             id: view.id().to_owned(),
             project: view.project().to_owned(),

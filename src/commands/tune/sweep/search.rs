@@ -13,6 +13,10 @@ use std::path::Path;
 use table::store::EntryName;
 use transcript::parallel::parallel_map;
 
+/// Sessions whose scores are found before they are put into the lists: scores of all sessions twice would be the largest thing
+/// in memory.
+const MOST_JOBS: usize = 8192;
+
 impl Tuner<'_> {
     /// Replays the policies of a window as far as their scores are not known.
     pub(super) fn search(
@@ -50,13 +54,15 @@ impl Tuner<'_> {
                 let jobs = alike.flat_map(|policies| chosen.iter().map(move |session| (policies, *session)));
                 let open = open_jobs(jobs, &names, stored, &mut scores);
                 let has_new = !open.is_empty();
-                let found = parallel_map(&open, |(open, session)| {
-                    let open = open.iter().map(|policy| &policies[*policy]);
-                    prepared.sessions[*session].replay_equivalent(open, summary)
-                });
-                for ((open, session), found) in std::iter::zip(open, found) {
-                    for (policy, score) in std::iter::zip(open, found) {
-                        scores[policy][session] = Some(score);
+                for some in open.chunks(MOST_JOBS) {
+                    let found = parallel_map(some, |(open, session)| {
+                        let open = open.iter().map(|policy| &policies[*policy]);
+                        prepared.sessions[*session].replay_equivalent(open, summary)
+                    });
+                    for ((open, session), found) in std::iter::zip(some, found) {
+                        for (policy, score) in std::iter::zip(open, found) {
+                            scores[*policy][*session] = Some(score);
+                        }
                     }
                 }
                 bar.inc(batch.len() as u64);
