@@ -436,8 +436,29 @@ impl SessionFacts {
         }
     }
 
+    /// Gives edited files that a command moved their new path.
+    fn follow_moves(&mut self, command: &str) {
+        for part in command.split(['&', ';', '\n']).map(str::trim) {
+            let part = part.strip_prefix("git ").unwrap_or(part);
+            let words = part.split_whitespace().collect::<Vec<_>>();
+            let ["mv", old, new] = words[..] else { continue };
+            let edited = std::mem::take(&mut self.edited);
+            let moved = edited.into_iter().map(|(path, order)| {
+                let plain = path.replace('\\', "/");
+                match plain.strip_suffix(old).filter(|folder| folder.ends_with('/')) {
+                    Some(folder) => (format!("{folder}{new}"), order),
+                    None => (path, order),
+                }
+            });
+            self.edited = moved.collect();
+        }
+    }
+
     fn add_execution(&mut self, id: &str, input: &Value, text: &str, ending: Ending) {
         let command = input["command"].as_str().unwrap_or_default().to_owned();
+        if ending == Ending::Success && command.contains("mv ") {
+            self.follow_moves(&command);
+        }
         let is_background = text.contains("running in background with ID: ") || text.contains("by user with ID: ");
         if is_background {
             let task = word_after(text, "with ID: ").to_owned();

@@ -152,7 +152,8 @@ fn session() -> Vec<Value> {
         true,
     );
     start_tasks(&mut log);
-    log.edit("src/receipt.rs");
+    log.edit("src/receipts.rs");
+    log.bash("git mv src/receipts.rs src/receipt.rs", "", false);
     log.user(
         "<task-notification>\n<task-id>b7</task-id> The nightly build should not be retried\n</task-notification>",
     );
