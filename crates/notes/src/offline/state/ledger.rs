@@ -2,10 +2,12 @@
 //!
 //! All of it from shell calls and what they printed. What a person does in another terminal is not seen.
 
-use super::commits::{GitReport, LedgerCommit, commit_subjects};
+use super::branches::{BranchTree, pushed_branches};
+use super::commits::{GitReport, LedgerCommit, ShownCommit, commit_subjects, is_literal, runs_in_loop};
 use super::parts::{drop_here_documents, hides_status, join_lines, split_parts, split_words};
 use super::working_tree::{WorkingTree, diff_paths};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use transcript::log::Time;
 
 /// Changes that a command of git threw away.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +42,10 @@ pub struct RepositoryLedger {
     new_files: HashSet<String>,
     /// Pathspecs added since the last commit; empty text for all.
     staged: Vec<String>,
+    branches: BranchTree,
+    /// The time of the message that is read, and of the last change of every file.
+    time: Option<Time>,
+    change_times: HashMap<String, Time>,
 }
 
 /// What is known of one run of a command with git in it.
@@ -54,13 +60,23 @@ struct GitRun<'r> {
     /// Number of `git commit` parts, and of those taken.
     commits: usize,
     taken: usize,
+    /// Whether the commits are made in a loop, so that their number is not known.
+    is_loop: bool,
 }
 
 impl RepositoryLedger {
+    /// Takes the time of the message that is read next.
+    pub fn set_time(&mut self, time: Option<Time>) {
+        self.time = time.or(self.time);
+    }
+
     /// Notes that a file was changed.
     pub fn record_edit(&mut self, path: &str, is_new: bool) {
         self.changed.retain(|known| known != path);
         self.changed.push(path.to_owned());
+        if let Some(time) = self.time {
+            self.change_times.insert(path.to_owned(), time);
+        }
         if is_new {
             self.new_files.insert(path.to_owned());
         }
@@ -113,6 +129,7 @@ impl RepositoryLedger {
             subjects: commit_subjects(command).into_iter(),
             commits: parts.iter().filter(|part| is_commit(part)).count(),
             taken: 0,
+            is_loop: runs_in_loop(&bare),
         };
         let mut folder = String::new();
         for (at, part) in parts.iter().enumerate() {
@@ -128,6 +145,7 @@ impl RepositoryLedger {
                 {
                     self.name_branch(output.trim());
                 }
+                ["git", "show", ..] if !has_failed && parts.len() == 1 => self.read_shown_commit(output),
                 ["git", "add" | "stage", paths @ ..] if !has_failed || !run.report.commits.is_empty() => {
                     self.stage(paths);
                 }
@@ -136,6 +154,13 @@ impl RepositoryLedger {
                 _ => {}
             }
         }
+        let unknown = self.commits.iter_mut().filter(|commit| commit.hash.is_empty());
+        unknown.for_each(|commit| commit.hash = run.report.find_logged(&commit.subject).unwrap_or_default());
+    }
+
+    /// Returns whether the branch that is checked out has a commit, as far as the session says.
+    pub fn is_on_branch(&self, commit: &LedgerCommit) -> bool {
+        self.branches.holds(&self.branch, &commit.branch)
     }
 
     fn name_branch(&mut self, name: &str) {
@@ -207,6 +232,33 @@ impl RepositoryLedger {
             .retain(|path| new_files.contains(path) || is_listed(path) || is_staged(path));
     }
 
+    /// Takes a commit that git showed. What it lists was committed, if it is from after the last change: who made it is not known.
+    fn read_shown_commit(&mut self, output: &str) {
+        let Some(shown) = ShownCommit::parse(output) else {
+            return;
+        };
+        let times = &self.change_times;
+        let is_in = |path: &String| {
+            let is_later = times.get(path).is_some_and(|time| shown.time >= *time);
+            is_later && shown.paths.iter().any(|listed| covers_path(listed, path))
+        };
+        if !self.changed.iter().any(is_in) {
+            return;
+        }
+        self.changed.retain(|path| !is_in(path));
+        self.has_seen_git = true;
+        let is_known = |commit: &LedgerCommit| !commit.hash.is_empty() && shown.hash.starts_with(&commit.hash);
+        if !self.commits.iter().any(is_known) {
+            self.commits.push(LedgerCommit {
+                hash: shown.hash.chars().take(8).collect(),
+                subject: shown.subject,
+                branch: self.branch.clone(),
+                is_pushed: false,
+                is_proven: true,
+            });
+        }
+    }
+
     fn stage(&mut self, paths: &[&str]) {
         for path in paths {
             match *path {
@@ -237,10 +289,27 @@ impl RepositoryLedger {
                 let is_rejected = output.contains("[rejected]") || output.contains("error: failed to push");
                 let is_shown = output.contains("->") || output.contains("up-to-date") || !run.hides_status;
                 if is_shown && !is_rejected {
-                    self.commits.iter_mut().for_each(|commit| commit.is_pushed = true);
+                    self.record_push(options, output);
                 }
             }
-            ["checkout", "-b" | "-B", name, ..] | ["switch", "-c" | "-C", name, ..] => self.name_branch(name),
+            ["checkout" | "switch", "-q" | "--quiet", rest @ ..] if rest.len() > 1 => {
+                let words = [&["checkout"], rest].concat();
+                self.record_git(&words, run);
+            }
+            [
+                "checkout" | "switch",
+                option @ ("-b" | "-B" | "-c" | "-C"),
+                name,
+                start @ ..,
+            ] => {
+                self.start_branch(name, start, matches!(*option, "-B" | "-C"));
+            }
+            ["branch", "-D", names @ ..] => names.iter().for_each(|name| self.drop_branch(name)),
+            ["branch", "-m" | "-M", name] => self.rename_branch(name),
+            ["merge", name] if !output.contains("CONFLICT") => {
+                let branch = self.branch.clone();
+                self.branches.add_base(&branch, name);
+            }
             ["checkout", "--", paths @ ..] => self.drop_changes("git checkout --", paths),
             ["restore", paths @ ..] => self.drop_changes("git restore", paths),
             ["checkout" | "switch", name] if output.contains("Switched to") => self.name_branch(name),
@@ -249,6 +318,10 @@ impl RepositoryLedger {
             ["reset", "--hard", ..] => {
                 let lost = std::mem::take(&mut self.changed);
                 self.record_discard("git reset --hard", lost);
+                if let ["reset", "--hard", name] = skip_git_options(arguments) {
+                    let branch = self.branch.clone();
+                    self.branches.add_base(&branch, name);
+                }
                 self.staged.clear();
                 self.others.clear();
             }
@@ -268,6 +341,53 @@ impl RepositoryLedger {
             ["worktree", "remove", paths @ ..] => self.worktrees.retain(|known| !paths.contains(&known.as_str())),
             _ => {}
         }
+    }
+
+    /// Takes a push that went through: it sends the commits of its branches.
+    fn record_push(&mut self, options: &[&str], output: &str) {
+        let is_all = options.iter().any(|option| matches!(*option, "--all" | "--mirror"));
+        let mut names = pushed_branches(options, output);
+        if names.is_empty() {
+            names.push("HEAD".to_owned());
+        }
+        for name in &mut names {
+            if name == "HEAD" {
+                name.clone_from(&self.branch);
+            }
+        }
+        for commit in &mut self.commits {
+            commit.is_pushed |= is_all || names.iter().any(|name| self.branches.holds(name, &commit.branch));
+        }
+    }
+
+    /// Takes a new branch. Without a start it begins at the one that is checked out.
+    fn start_branch(&mut self, name: &str, start: &[&str], is_reset: bool) {
+        if is_reset {
+            self.drop_branch(name);
+            self.branches.restart(name);
+        }
+        let base = start.iter().find(|word| !word.starts_with('-'));
+        let base = base.map_or(self.branch.clone(), |base| (*base).to_owned());
+        self.branches.add_base(name, &base);
+        self.name_branch(name);
+    }
+
+    /// Forgets the commits of a branch that was thrown away, unless they were pushed or another branch has them.
+    fn drop_branch(&mut self, name: &str) {
+        if !self.branches.is_held(name) {
+            self.commits.retain(|commit| commit.branch != name || commit.is_pushed);
+        }
+    }
+
+    fn rename_branch(&mut self, name: &str) {
+        let old = std::mem::take(&mut self.branch);
+        self.branches.add_base(name, &old);
+        self.name_branch(name);
+        let own = self
+            .commits
+            .iter_mut()
+            .filter(|commit| commit.branch == old && !old.is_empty());
+        own.for_each(|commit| name.clone_into(&mut commit.branch));
     }
 
     /// Takes a command about stashes. What git reports counts, also if another part of the command failed.
@@ -333,10 +453,19 @@ impl RepositoryLedger {
             return;
         }
         let is_amend = options.contains(&"--amend");
-        let subject = run.subjects.next().unwrap_or_default();
+        let mut subject = run.subjects.next().unwrap_or_default();
+        if is_amend && !is_literal(&subject) {
+            // It keeps its message.
+            subject = self
+                .commits
+                .last()
+                .map(|commit| commit.subject.clone())
+                .unwrap_or_default();
+        }
         let reported = run.report.take(run.taken, run.commits);
         run.taken += 1;
         let mut commits = reported;
+        let mut is_unnamed = false;
         if commits.is_empty() {
             if run.has_failed || run.report.is_refused || !run.report.commits.is_empty() {
                 return;
@@ -346,16 +475,21 @@ impl RepositoryLedger {
                 .any(|option| matches!(*option, "-q" | "--quiet" | "-qm" | "-qam"));
             let is_proven = !run.hides_status || is_quiet || run.report.counts_files || run.report.ends_well;
             let logged = run.report.find_logged(&subject);
-            commits.push(LedgerCommit {
-                is_proven: is_proven || logged.is_some(),
-                hash: logged.unwrap_or_default(),
-                subject,
-                branch: self.branch.clone(),
-                is_pushed: false,
-            });
+            if logged.is_some() || is_literal(&subject) {
+                commits.push(LedgerCommit {
+                    is_proven: is_proven || logged.is_some(),
+                    hash: logged.unwrap_or_default(),
+                    subject,
+                    branch: self.branch.clone(),
+                    is_pushed: false,
+                });
+            } else {
+                commits = self.unnamed_commits(run);
+                is_unnamed = !is_proven;
+            }
         }
         self.has_seen_git = true;
-        let is_proven = commits.iter().all(|commit| commit.is_proven);
+        let is_proven = !is_unnamed && commits.iter().all(|commit| commit.is_proven);
         for commit in commits {
             // Committed without a branch: a detached head.
             if !commit.branch.starts_with("detached") {
@@ -376,6 +510,18 @@ impl RepositoryLedger {
         // Nothing was seen to be added: it was staged before, or by a script.
         let is_unknown = staged.is_empty() && !is_all;
         self.forget_changes(|path| is_all || is_unknown || staged.iter().any(|spec| covers_path(spec, path)));
+    }
+
+    /// Returns the commits whose command does not say their subject, from the list that the same command printed last; none if it
+    /// did not.
+    fn unnamed_commits(&self, run: &GitRun<'_>) -> Vec<LedgerCommit> {
+        let is_known = |hash: &str| self.commits.iter().any(|commit| commit.hash == hash);
+        let listed = run.report.listed_commits(&self.branch);
+        let listed = listed.into_iter().filter(|commit| !is_known(&commit.hash));
+        match run.is_loop {
+            true => listed.collect::<Vec<_>>().into_iter().rev().collect(),
+            false => listed.skip(run.commits - run.taken).take(1).collect(),
+        }
     }
 
     fn drop_changes(&mut self, command: &str, paths: &[&str]) {
@@ -447,108 +593,4 @@ fn covers_path(spec: &str, path: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ledger() -> RepositoryLedger {
-        let mut ledger = RepositoryLedger::default();
-        for path in ["/w/src/a.rs", "/w/src/b.rs", "/w/README.md", "/tmp/x"] {
-            ledger.record_edit(path, false);
-        }
-        ledger
-    }
-
-    #[track_caller]
-    fn check(ledger: &RepositoryLedger, uncommitted: &[&str]) {
-        assert_eq!(ledger.uncommitted("/w").collect::<Vec<_>>(), uncommitted);
-    }
-
-    #[test]
-    fn a_commit_covers_what_was_added_before_it() {
-        let mut ledger = ledger();
-        check(&ledger, &["/w/src/a.rs", "/w/src/b.rs", "/w/README.md"]);
-        let output = "[fix/cart 1a2b3c4] Add a discount\n 1 file changed";
-        ledger.record_run(
-            "cd /w && git add src/a.rs && git commit -m \"Add a discount\"",
-            output,
-            false,
-        );
-        check(&ledger, &["/w/src/b.rs", "/w/README.md"]);
-        assert_eq!(
-            (ledger.branch.as_str(), ledger.commits[0].hash.as_str()),
-            ("fix/cart", "1a2b3c4")
-        );
-        ledger.record_run("git add src/ README.md", "", false);
-        ledger.record_run("git commit -qm 'x' 2>&1", "error: a hook failed", true);
-        check(&ledger, &["/w/src/b.rs", "/w/README.md"]);
-        ledger.record_run("git commit -q -m 'Describe it'", "", false);
-        check(&ledger, &[]);
-        ledger.record_edit("/w/src/a.rs", false);
-        check(&ledger, &["/w/src/a.rs"]);
-        ledger.record_run("git checkout -- src/a.rs", "", false);
-        check(&ledger, &[]);
-        ledger.record_run(
-            "git commit --fixup=1a2b3c4",
-            "[main 6e7f8a9] fixup! Add a discount",
-            false,
-        );
-        ledger.record_run(
-            "git rebase -i --autosquash main",
-            "Successfully rebased and updated refs/heads/main.",
-            false,
-        );
-        assert!(ledger.commits.len() == 2 && ledger.commits.iter().all(|commit| commit.hash.is_empty()));
-        ledger.record_edit("/w/src/b.rs", false);
-        ledger.record_run("echo git commit -am x", "git commit -am x", false);
-        check(&ledger, &["/w/src/b.rs"]);
-        ledger.record_run("rtk git commit -am x", "[main 5d6e7f8] x", false);
-        check(&ledger, &[]);
-        assert_eq!(ledger.commits.len(), 3);
-    }
-
-    #[test]
-    fn a_status_says_what_is_clean_and_a_removed_file_is_gone() {
-        let mut ledger = ledger();
-        ledger.record_run("cd /other && git status --short", "", false);
-        check(&ledger, &["/w/src/a.rs", "/w/src/b.rs", "/w/README.md"]);
-        ledger.record_run("git status --short", " M src/a.rs\n?? src/b.rs\n", false);
-        check(&ledger, &["/w/src/a.rs", "/w/src/b.rs"]);
-        ledger.record_run("rm -f src/b.rs && ls", "", false);
-        check(&ledger, &["/w/src/a.rs"]);
-        let clean = "On branch fix/x\nnothing to commit, working tree clean";
-        ledger.record_run("cd /w && git status", clean, false);
-        check(&ledger, &[]);
-        assert_eq!(ledger.branch, "fix/x");
-        ledger.record_edit("/w/src/a.rs", false);
-        let output = "[detached HEAD 834629664] Add it\nSuccessfully rebased and updated refs/heads/x.";
-        ledger.record_run("git add src/a.rs && git rebase --continue", output, false);
-        check(&ledger, &[]);
-    }
-
-    #[test]
-    fn a_push_counts_only_if_it_went_through() {
-        let mut ledger = ledger();
-        ledger.record_run("git commit -am 'All'", "[main 1a2b3c4] All", false);
-        check(&ledger, &[]);
-        ledger.record_run(
-            "git push 2>&1 | tail -3",
-            " ! [rejected] main -> main (fetch first)",
-            false,
-        );
-        assert!(!ledger.commits[0].is_pushed);
-        ledger.record_run(
-            "git commit --amend --no-edit && git push -f",
-            "[main 5d6e7f8] All\nfatal: no remote",
-            true,
-        );
-        assert_eq!(ledger.commits.len(), 1);
-        assert!(!ledger.commits[0].is_pushed && ledger.commits[0].hash == "5d6e7f8");
-        ledger.record_run(
-            "git push -u origin main && gh pr create --fill",
-            "https://github.com/a/b/pull/12",
-            false,
-        );
-        assert!(ledger.commits[0].is_pushed);
-        assert_eq!(ledger.pull_request, "https://github.com/a/b/pull/12");
-    }
-}
+mod tests;
