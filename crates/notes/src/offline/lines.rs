@@ -50,11 +50,20 @@ pub fn recent_step(digest: &Digest) -> usize {
     prompt.map_or(0, |prompt| digest.prompts[prompt].step)
 }
 
-/// Returns whether a command checks the work: one that is known to, or one that failed and was run again.
+/// Returns whether a command checks the work: one that is known to, or one that failed and was run again. What only looks or
+/// throws its code away checks nothing, and what cannot be quoted as a whole is named by no line.
 pub fn is_check(command: &ShellCommand) -> bool {
-    let program = command.intent.as_ref().map(|intent| intent.program().join(" "));
-    let is_known = is_check_command(&command.text) || program.is_some_and(|program| is_check_command(&program));
-    is_known || command.failed > 0 && command.runs > 1 && !is_read_only_command(&command.text)
+    if is_read_only_command(&command.text) || is_throwaway(&command.text) || command.text.ends_with('…') {
+        return false;
+    }
+    let intent = command.intent.as_ref();
+    let program = intent.map(|intent| intent.program().join(" "));
+    let is_tool = |program: &String| {
+        let name = program.split_whitespace().next().unwrap_or_default();
+        let was_repeated = command.failed > 0 && command.runs > 1;
+        !matches!(name, "git" | "gh" | "docker" | "which") && (was_repeated || is_check_command(program))
+    };
+    is_check_command(&command.text) && !is_bookkeeping(command) || program.as_ref().is_some_and(is_tool)
 }
 
 /// Returns the commands worth knowing, in the order of their first run: those that were run again, and checks.

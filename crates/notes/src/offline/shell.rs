@@ -281,12 +281,20 @@ pub fn key_error_lines(text: &str) -> String {
     chosen.join(" / ")
 }
 
-/// Returns whether a line begins with a place in a file: `a.rs:12`, `a.ts(12,3)`.
+/// Returns whether a line is a warning, and not a count of them.
+fn is_warning(line: &str) -> bool {
+    line.to_lowercase().starts_with("warn") || line.contains("WARNING:")
+}
+
+/// Returns whether a line is the error of a compiler at a place in a file: `a.c:12: error`, `a.ts(12,3): error`.
 fn names_place(line: &str) -> bool {
     let path = line.split([':', '(']).next().unwrap_or_default();
     let rest = line[path.len()..].strip_prefix([':', '(']).unwrap_or_default();
     let is_path = path.contains('.') && !path.contains(char::is_whitespace);
-    is_path && rest.starts_with(|sign: char| sign.is_ascii_digit())
+    // The line of a traceback names the exception, not an error of a compiler.
+    let mut words = rest.split(|sign: char| !sign.is_alphanumeric());
+    let is_error = words.any(|word| word.eq_ignore_ascii_case("error"));
+    is_path && is_error && rest.starts_with(|sign: char| sign.is_ascii_digit())
 }
 
 /// Returns the line of an output that says how the command ended; empty if there is none.
@@ -298,7 +306,7 @@ pub fn key_output_line(text: &str, failed: bool) -> String {
     let found = lines.rev().take(40).find(|line| match failed {
         true => score_output_line(line).0 > 0,
         // A warning with a number in it is no count of warnings.
-        false => score_output_line(line).1 && !line.to_lowercase().starts_with("warn"),
+        false => score_output_line(line).1 && !is_warning(line),
     });
     found.map(|line| to_one_line(line, 160)).unwrap_or_default()
 }
@@ -369,6 +377,11 @@ mod tests {
     fn the_line_with_a_place_is_the_error_and_a_count_the_result() {
         let text = "Item 1 failed\nItem 2 failed\nItem 3 failed\n 12 pass\n 0 fail\nsrc/a.ts(5,3): error TS18046: 'x' is unknown.\n";
         assert!(key_error_lines(text).contains("TS18046"));
+        let text = "src/a.py:4: CartError\nFAILED test_a.py::test_total - CartError: failed";
+        assert!(
+            key_error_lines(text).starts_with("src/a.py:4: CartError / FAILED")
+                && !names_place("src/a.py:4: CartError")
+        );
         let text = "0 errors, 0 warnings\nWARNING: there is a new version (v1.1.402)";
         assert_eq!(key_output_line(text, false), "0 errors, 0 warnings");
     }

@@ -270,3 +270,24 @@ fn a_question_or_a_finding_is_no_correction() {
         assert_eq!(digest.prompts[1].is_correction, expected, "{words}");
     }
 }
+
+#[test]
+fn what_only_looks_or_is_thrown_away_checks_nothing() {
+    let mut digest = Digest::new("/w");
+    for command in [
+        "ls -a; git check-ignore docs",
+        "node -e 'x'",
+        "sleep 90 && gh pr checks 7",
+        "gofmt -l . && golangci-lint run ./a",
+        "act -j test",
+    ] {
+        runs(&mut digest, command, "Exit code 2", true);
+        runs(&mut digest, command, "fine", false);
+    }
+    let checks = digest
+        .commands
+        .iter()
+        .filter(|command| crate::offline::lines::is_check(command));
+    let checks = checks.map(|command| command.text.as_str()).collect::<Vec<_>>();
+    assert_eq!(checks, ["gofmt -l . && golangci-lint run ./a", "act -j test"]);
+}

@@ -5,6 +5,8 @@
 pub struct BranchTree {
     /// A branch and one whose commits it has.
     bases: Vec<(String, String)>,
+    /// Branches that were checked out.
+    seen: Vec<String>,
 }
 
 impl BranchTree {
@@ -40,6 +42,18 @@ impl BranchTree {
             at += 1;
         }
         false
+    }
+
+    /// Notes that a branch was checked out.
+    pub fn see(&mut self, name: &str) {
+        if !self.knows(name) {
+            self.seen.push(name.to_owned());
+        }
+    }
+
+    /// Returns whether the session was on a branch.
+    pub fn knows(&self, name: &str) -> bool {
+        self.seen.iter().any(|seen| seen == name)
     }
 
     /// Returns whether some other branch has the commits of this one.

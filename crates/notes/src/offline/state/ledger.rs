@@ -167,6 +167,7 @@ impl RepositoryLedger {
         let is_name = !name.is_empty() && name != "HEAD" && !name.contains(char::is_whitespace);
         if is_name && name.len() < 200 {
             name.clone_into(&mut self.branch);
+            self.branches.see(name);
         }
     }
 
@@ -287,11 +288,15 @@ impl RepositoryLedger {
             _ if has_failed => {}
             ["push", options @ ..] if !options.contains(&"--dry-run") => {
                 let is_rejected = output.contains("[rejected]") || output.contains("error: failed to push");
-                let is_shown = output.contains("->") || output.contains("up-to-date") || !run.hides_status;
+                // What the server prints after it took a new branch.
+                let is_offered = output.contains("remote: Create a pull request for");
+                let is_shown =
+                    is_offered || output.contains("->") || output.contains("up-to-date") || !run.hides_status;
                 if is_shown && !is_rejected {
                     self.record_push(options, output);
                 }
             }
+            ["checkout" | "switch", "-q" | "--quiet", name] if self.branches.knows(name) => self.name_branch(name),
             ["checkout" | "switch", "-q" | "--quiet", rest @ ..] if rest.len() > 1 => {
                 let words = [&["checkout"], rest].concat();
                 self.record_git(&words, run);
@@ -314,7 +319,12 @@ impl RepositoryLedger {
             ["restore", paths @ ..] => self.drop_changes("git restore", paths),
             ["checkout" | "switch", name] if output.contains("Switched to") => self.name_branch(name),
             // A rebase writes commits anew: their hashes are no longer known, and fixups are gone into others.
-            ["rebase", ..] if output.contains("Successfully rebased") => self.forget_hashes(),
+            ["rebase", ..] if output.contains("Successfully rebased") => {
+                self.forget_hashes();
+                let updated = output.split_once("updated refs/heads/").map_or("", |(_, name)| name);
+                let name = updated.split_whitespace().next().unwrap_or_default();
+                self.name_branch(name.trim_end_matches('.'));
+            }
             ["reset", "--hard", ..] => {
                 let lost = std::mem::take(&mut self.changed);
                 self.record_discard("git reset --hard", lost);
@@ -556,6 +566,12 @@ pub fn is_project_file(path: &str, root: &str) -> bool {
 
 /// Returns the words from `git` or `gh` on, if one other program runs it (`sudo git`, `rtk git`).
 fn without_wrapper<'w>(words: &'w [&'w str]) -> &'w [&'w str] {
+    let is_setting = |word: &str| {
+        let name = word.split_once('=').map_or("", |(name, _)| name);
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    };
+    let settings = words.iter().take_while(|word| is_setting(word)).count();
+    let words = &words[settings..];
     match words {
         ["echo" | "printf" | "grep" | "rg" | "which" | "man", ..] => words,
         [_, "git" | "gh", ..] => &words[1..],

@@ -118,7 +118,11 @@ fn a_push_sends_the_commits_of_its_branch() {
     };
     assert_eq!(pushed(&ledger), [false, true]);
     assert!(!ledger.is_on_branch(&ledger.commits[0]) && ledger.is_on_branch(&ledger.commits[1]));
-    ledger.record_run("git merge fix/a && git push", "", false);
+    ledger.record_run("git merge fix/a", "", false);
+    ledger.record_run("git push -q 2>&1 | tail -3", "", false);
+    assert_eq!(pushed(&ledger), [false, true]);
+    let output = "remote: Create a pull request for 'fix/b' on GitHub by visiting:";
+    ledger.record_run("git push -q 2>&1 | tail -3", output, false);
     assert_eq!(pushed(&ledger), [true, true]);
 }
 
@@ -176,4 +180,17 @@ fn a_shown_commit_covers_what_was_changed_before_it() {
         (ledger.commits[0].hash.as_str(), ledger.commits[0].subject.as_str()),
         ("1a2b3c4d", "Round totals")
     );
+}
+
+#[test]
+fn quiet_switches_and_rebases_name_the_branch() {
+    let mut ledger = ledger();
+    ledger.record_run("git status -sb", "## main", false);
+    ledger.record_run("git checkout -q -B try HEAD~3", "", false);
+    ledger.record_run("git checkout -q main", "", false);
+    ledger.record_run("git checkout -q src", "", false);
+    assert_eq!(ledger.branch, "main");
+    let output = "Successfully rebased and updated refs/heads/fix/a.\n";
+    ledger.record_run("GIT_EDITOR=true git rebase -i main | tail -3", output, false);
+    assert_eq!(ledger.branch, "fix/a");
 }
