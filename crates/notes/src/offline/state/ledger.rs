@@ -155,7 +155,13 @@ impl RepositoryLedger {
             }
         }
         let unknown = self.commits.iter_mut().filter(|commit| commit.hash.is_empty());
-        unknown.for_each(|commit| commit.hash = run.report.find_logged(&commit.subject).unwrap_or_default());
+        for commit in unknown {
+            commit.hash = run.report.find_logged(&commit.subject).unwrap_or_default();
+            // A rebase wrote it to the branch that is checked out.
+            if !commit.hash.is_empty() && output.contains("Successfully rebased") {
+                commit.branch.clone_from(&self.branch);
+            }
+        }
     }
 
     /// Returns whether the branch that is checked out has a commit, as far as the session says.

@@ -161,8 +161,11 @@ fn a_subject_that_the_shell_makes_is_read_from_the_list() {
     let command = "git rebase -i --autosquash main 2>&1 | tail -3; git log --format='%h %s' main..HEAD";
     let output = "Successfully rebased and updated refs/heads/new.\n5e6f7a8 feat: two\n4d5e6f7 feat: one";
     ledger.record_run(command, output, false);
-    let hashes = ledger.commits.iter().map(|commit| commit.hash.as_str());
-    assert_eq!(hashes.collect::<Vec<_>>(), ["4d5e6f7", "5e6f7a8"]);
+    let hashes = ledger
+        .commits
+        .iter()
+        .map(|commit| (commit.hash.as_str(), commit.branch.as_str()));
+    assert_eq!(hashes.collect::<Vec<_>>(), [("4d5e6f7", "new"), ("5e6f7a8", "new")]);
 }
 
 #[test]
