@@ -449,12 +449,21 @@ fn false_correction(claim: &Claim, facts: &SessionFacts) -> Option<String> {
 
 fn false_commit(claim: &Claim, facts: &SessionFacts) -> Option<String> {
     let is_it = |text: &str| is_said(text, &claim.about);
+    let hash = claim
+        .line
+        .strip_prefix("- Commit `")
+        .and_then(|rest| rest.split('`').next());
+    let shown = hash.map(|hash| hash.get(..7).unwrap_or(hash));
+    if shown.is_some_and(|hash| !facts.printed.contains(hash)) {
+        return Some("no command printed that hash".to_owned());
+    }
     if facts.commits.iter().any(|(_, subject)| is_it(subject)) {
         return None;
     }
     let tries = facts.commit_tries.iter().filter(|(command, _)| is_it(command));
     let tries = tries.collect::<Vec<_>>();
     match tries.iter().any(|(_, is_made)| *is_made) {
+        true if claim.about.contains('$') => Some("the subject is a variable of the shell".to_owned()),
         true => None,
         false if tries.is_empty() => Some("no such commit in the log".to_owned()),
         false => Some("the commit was refused".to_owned()),

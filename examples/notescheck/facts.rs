@@ -75,6 +75,8 @@ pub struct SessionFacts {
     pub plans: Vec<(String, bool)>,
     /// Commits: hash and subject.
     pub commits: Vec<(String, String)>,
+    /// All that shell commands printed: a hash of a commit stands there.
+    pub printed: String,
     /// Commands that commit, and whether a commit came of each as far as its output says.
     pub commit_tries: Vec<(String, bool)>,
     /// What `git status` and `git diff` printed.
@@ -129,6 +131,24 @@ fn reported_commit(line: &str) -> Option<(String, String)> {
     let hash = head.split_whitespace().last().unwrap_or_default();
     let is_hash = hash.len() >= 7 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     (is_hash && head.contains(' ')).then(|| (hash.to_owned(), subject.to_owned()))
+}
+
+/// Returns the commits that `git log` listed on one line each, or `git show` in its long form.
+fn listed_commits(text: &str) -> Vec<(String, String)> {
+    let is_hash = |word: &str| word.len() >= 7 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let (mut commits, mut shown) = (Vec::new(), None);
+    for line in text.lines() {
+        let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if first == "commit" && rest.split_whitespace().next().is_some_and(is_hash) {
+            shown = rest.split_whitespace().next();
+        } else if is_hash(first) && !rest.trim().is_empty() {
+            commits.push((first.to_owned(), rest.to_owned()));
+        } else if let Some(hash) = shown.filter(|_| line.starts_with("    ") && !rest.trim().is_empty()) {
+            commits.push((hash.to_owned(), line.trim().to_owned()));
+            shown = None;
+        }
+    }
+    commits
 }
 
 /// Returns the word that follows a lead; empty without it.
@@ -476,6 +496,10 @@ impl SessionFacts {
             let is_refused = |line: &str| marks.iter().any(|mark| line.trim_start().starts_with(mark));
             let is_made = ending == Ending::Success && !text.lines().any(is_refused);
             self.commit_tries.push((command.clone(), is_made));
+        }
+        if command.contains("git") {
+            self.printed.push_str(text);
+            self.commits.extend(listed_commits(text));
         }
         if command.contains("git status") || command.contains("git diff") {
             self.git_listings.push_str(text);

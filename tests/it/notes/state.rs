@@ -177,7 +177,7 @@ fn a_compaction_takes_no_tasks_and_no_uncommitted_files_away() {
     assert!(!summary.contains("not matched with later work"), "{summary}");
     assert!(summary.contains("- Uncommitted: `src/cart.rs`"), "{summary}");
     assert!(
-        summary.contains("- Also changed, by git: `src/generated.rs`"),
+        summary.contains("- Also changed and not committed, by git: `src/generated.rs`"),
         "{summary}"
     );
     assert!(summary.contains("- Untracked: `notes.txt`"), "{summary}");
@@ -277,4 +277,44 @@ fn a_replay_puts_the_texts_of_notes_into_its_boundaries() {
     let first = serde_json::from_str::<Value>(boundaries.lines().next().expect("a boundary")).expect("JSON");
     let tokens = first["text"]["tokens"].as_u64().expect("a size");
     assert!(sizes.contains(&tokens), "{tokens} of {sizes:?}");
+}
+
+#[test]
+fn what_an_earlier_summary_left_open_is_not_called_open_once_work_was_committed() {
+    let mut session = TestSession::new("left");
+    session.user("Please look at the shop");
+    session.says("I looked at it.");
+    session.is_compacted(
+        "1. Primary Request and Intent:\n   The shop.\n2. Key Technical Concepts:\n3. Files and Code Sections:\n4. Errors and fixes:\n5. Problem Solving:\n6. All user messages:\n7. Pending Tasks:\n- Fix `TestCart_Rounds_Totals` in the cart\n- Draw the screens\n- Name the colors",
+    );
+    session.user("Please go on with the screens of the shop");
+    session.runs("go test -run TestCart_Rounds_Totals ./cart", "ok cart 0.2s", false);
+    session.runs("git commit -am 'Add pages'", "[main 1a2b3c4] Add pages", false);
+    session.says("The pages are there.");
+    let (notes, _) = texts_of(session);
+    let state = section(&NotesTemplate::parse(&notes), "Current State").to_owned();
+    assert!(
+        state.contains("Listed as open by an earlier summary, 1 commit since, not known whether it still is: Draw the screens (and 1 more)"),
+        "{state}"
+    );
+    assert!(
+        state.contains("TestCart_Rounds_Totals` in the cart (`go test") && !state.contains("Open by an earlier"),
+        "{state}"
+    );
+}
+
+#[test]
+fn the_last_check_is_the_last_program_that_was_tried_again() {
+    let mut session = TestSession::new("check");
+    session.user("Please make the workflow pass");
+    session.runs("act -j test", "Exit code 1\nerror: it failed", true);
+    session.runs(
+        "uv run pyright",
+        "0 errors, 0 warnings\nWARNING: there is a new version (v1.2)",
+        false,
+    );
+    session.runs("act -j test", "Job succeeded", false);
+    session.says("It passes.");
+    let (notes, _) = texts_of(session);
+    assert!(notes.contains("- Last check: `act -j test` went through"), "{notes}");
 }

@@ -14,6 +14,7 @@ mod failures;
 mod sayings;
 
 pub use carried::{CarriedState, StateTracker};
+pub use cues::is_open_question;
 pub use facts::{
     DigestFailure, DigestTurn, ModelSentence, PromptChannel, SentenceKind, ShellCommand, TaskItem, TaskState,
     TouchedFile, UserChoice, UserPrompt,
@@ -141,6 +142,7 @@ impl Digest {
     /// Adds the next message.
     pub fn push(&mut self, message: &Message) {
         self.steps += 1;
+        self.ledger.set_time(message.time);
         if message.is_sidechain {
             return;
         }

@@ -1,7 +1,9 @@
 //! Lines about files, commands, failures and choices, which notes and summaries share.
 
 use crate::offline::compose::inline_quote;
-use crate::offline::digest::{Digest, DigestFailure, PromptChannel, ShellCommand, TouchedFile, UserChoice, UserPrompt};
+use crate::offline::digest::{
+    Digest, DigestFailure, PromptChannel, ShellCommand, TouchedFile, UserChoice, UserPrompt, is_open_question,
+};
 use crate::offline::gist::quote_message;
 use crate::offline::names;
 use crate::offline::shell::{is_check_command, is_read_only_command, is_throwaway, is_usage_error};
@@ -21,6 +23,7 @@ pub fn is_still_failing(digest: &Digest, failure: &DigestFailure) -> bool {
         .is_some_and(|command| digest.commands[command].state() == Some(FinalState::Failed));
     let is_recent = failure.step >= recent_step(digest);
     failure.fixed_at.is_none()
+        && !failure.is_moot
         && fails
         && !runs_in_background(digest, failure)
         && is_recent
@@ -45,6 +48,22 @@ pub fn recent_step(digest: &Digest) -> usize {
     let first = digest.turns.len().checked_sub(3);
     let prompt = first.and_then(|at| digest.turns.get(at)?.prompt);
     prompt.map_or(0, |prompt| digest.prompts[prompt].step)
+}
+
+/// Returns whether a command checks the work: one that is known to, or one that failed and was run again. What only looks or
+/// throws its code away checks nothing, and what cannot be quoted as a whole is named by no line.
+pub fn is_check(command: &ShellCommand) -> bool {
+    if is_read_only_command(&command.text) || is_throwaway(&command.text) || command.text.ends_with('…') {
+        return false;
+    }
+    let intent = command.intent.as_ref();
+    let program = intent.map(|intent| intent.program().join(" "));
+    let is_tool = |program: &String| {
+        let name = program.split_whitespace().next().unwrap_or_default();
+        let was_repeated = command.failed > 0 && command.runs > 1;
+        !matches!(name, "git" | "gh" | "docker" | "which") && (was_repeated || is_check_command(program))
+    };
+    is_check_command(&command.text) && !is_bookkeeping(command) || program.as_ref().is_some_and(is_tool)
 }
 
 /// Returns the commands worth knowing, in the order of their first run: those that were run again, and checks.
@@ -230,6 +249,7 @@ pub fn corrections(digest: &Digest) -> Vec<&UserPrompt> {
 pub fn correction_line(prompt: &UserPrompt, most: usize) -> String {
     let label = match prompt.channel {
         PromptChannel::Refusal => "When refusing a call, the user said",
+        _ if prompt.is_admitted && is_open_question(&prompt.text) => "The user asked, and the model agreed",
         _ if prompt.is_admitted => "The user corrected, and the model agreed",
         _ => "The user corrected",
     };

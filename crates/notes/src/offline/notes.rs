@@ -6,7 +6,7 @@ use crate::offline::digest::{Digest, DigestTurn, PromptChannel, SentenceKind, Sh
 use crate::offline::gist::quote_message;
 use crate::offline::lines::{
     MOST_FACTS, changed_since_step, choice_line, command_line, correction_line, corrections, failure_line,
-    failures_worth_knowing, file_line, files_by_importance, format_outcome, is_bookkeeping, is_still_failing,
+    failures_worth_knowing, file_line, files_by_importance, format_outcome, is_bookkeeping, is_check, is_still_failing,
     recent_step, refusal_lines, time_prefix, workflow_commands,
 };
 use crate::offline::model_sentences::first_statement;
@@ -164,12 +164,16 @@ impl NotesCollector<'_> {
             command.runs > 0
                 && command.step >= since
                 && command.text.len() < 160
-                && is_check_command(&command.text)
+                && is_check(command)
                 && !is_bookkeeping(command)
         };
         let ran = digest.commands.iter().filter(is_recent_check);
         if let Some(command) = ran.max_by_key(|command| command.step) {
-            let how = if command.is_failing { "failed" } else { "went through" };
+            let how = match (command.is_failing, command.is_closed) {
+                (true, true) => "failed, and went through later in another form",
+                (true, false) => "failed",
+                (false, _) => "went through",
+            };
             let changed = changed_since_step(digest, command.step);
             // Prose changes nothing for a check of code.
             let changed = changed

@@ -2,7 +2,7 @@
 //! failures, and what an earlier summary left open and nothing since has done.
 
 use crate::offline::digest::{Digest, DigestFailure, ShellCommand, TaskItem, TaskState};
-use crate::offline::lines::{MOST_FACTS, changed_since, is_still_failing, refusal_lines};
+use crate::offline::lines::{MOST_FACTS, changed_since, is_check, is_still_failing, refusal_lines};
 use crate::offline::names;
 use crate::offline::open_end::open_question;
 use crate::offline::prose::whole_sentences;
@@ -98,6 +98,7 @@ fn earlier_lines(digest: &Digest) -> Vec<String> {
         ["none", "nothing", "no ", "n/a"]
             .iter()
             .any(|start| low.starts_with(start))
+            || reports_past(&low)
     };
     let (mut open, mut done) = (Vec::new(), Vec::new());
     for point in digest
@@ -108,7 +109,12 @@ fn earlier_lines(digest: &Digest) -> Vec<String> {
         let text = escape_markdown(&whole_sentences(&point, 240));
         match later_state(digest, &point) {
             LaterState::Listed => {}
-            LaterState::Done(evidence) => done.push(format!("- Done since the earlier summary: {text} ({evidence})")),
+            LaterState::Done(evidence) => {
+                // The number of a list item whose text is cut off.
+                let text =
+                    text.trim_end_matches(|sign: char| sign.is_ascii_digit() || matches!(sign, '.' | ' ' | '\\'));
+                done.push(format!("- Done since the earlier summary: {text} ({evidence})"));
+            }
             LaterState::Unmatched => open.push(match changed_file(digest, &point) {
                 Some(path) => {
                     format!(
@@ -127,14 +133,60 @@ fn earlier_lines(digest: &Digest) -> Vec<String> {
         .count();
     // Who went on to other things and got answers left them aside.
     let is_left = later >= STALE_PROMPTS && unanswered_request(digest).is_none();
+    let commits = digest.ledger.commits.len().saturating_sub(digest.summary_commits);
     if is_left && open.len() > 1 {
         let first = open.remove(0);
         let count = open.len();
         open = vec![format!("{first} (and {count} more; {later} requests since)")];
+    } else if commits > 0 && unanswered_request(digest).is_none() && open.len() > 1 {
+        // All requests since were answered and work was committed: which of them that was cannot be said.
+        let first = open.remove(0);
+        let since = if commits == 1 {
+            "1 commit".to_owned()
+        } else {
+            format!("{commits} commits")
+        };
+        let point = first.split_once(": ").map_or(first.as_str(), |(_, point)| point);
+        let more = open.len();
+        open = vec![format!(
+            "- Listed as open by an earlier summary, {since} since, not known whether it still is: {point} (and {more} more)"
+        )];
     }
     open.truncate(MOST_FACTS);
     open.extend(done);
     open
+}
+
+/// Returns whether a point says, in lower case, what was told or answered, and nothing that is to be done.
+fn reports_past(point: &str) -> bool {
+    const CUES: [&str; 8] = [
+        " was answered",
+        " were answered",
+        "was informed",
+        "was told",
+        "is complete",
+        "are complete",
+        "was completed",
+        "already done",
+    ];
+    const ORDERS: [&str; 8] = ["but ", "next", "need", "should", "must", "todo", "to do", "not "];
+    CUES.iter().any(|cue| point.contains(cue)) && !ORDERS.iter().any(|order| point.contains(order))
+}
+
+/// Returns the command that ran a test which a point names, and went through last since.
+fn passed_test<'d>(digest: &'d Digest, point: &str) -> Option<&'d str> {
+    let is_test = |span: &&str| {
+        let low = span.to_lowercase();
+        let is_name = span.chars().all(|sign| sign.is_alphanumeric() || sign == '_');
+        span.len() > 8 && is_name && (low.starts_with("test") || low.ends_with("test"))
+    };
+    let names = point.split('`').skip(1).step_by(2).filter(is_test).collect::<Vec<_>>();
+    let ran = digest.commands.iter().rev().filter(|command| {
+        let is_named = names.iter().any(|name| command.text.contains(name));
+        command.runs > 0 && command.step > digest.summary_step && is_named && is_check(command)
+    });
+    let last = ran.max_by_key(|command| command.step)?;
+    (!last.is_failing || last.is_closed).then_some(last.text.as_str())
 }
 
 /// Returns the file in a point that was changed since the last summary.
@@ -205,6 +257,9 @@ fn later_state(digest: &Digest, point: &str) -> LaterState {
     if let Some(command) = done_command(digest, point) {
         return LaterState::Done(format!("{} went through", inline_code(command)));
     }
+    if let Some(command) = passed_test(digest, point) {
+        return LaterState::Done(format!("{} went through", inline_code(command)));
+    }
     let wanted = content_words(point).into_iter().collect::<HashSet<_>>();
     let shared = |text: &str| {
         let words = content_words(text).into_iter().collect::<HashSet<_>>();
@@ -224,5 +279,17 @@ fn later_state(digest: &Digest, point: &str) -> LaterState {
         Some(commit) if commit.hash.is_empty() => LaterState::Done("committed".to_owned()),
         Some(commit) => LaterState::Done(format!("commit {}", inline_code(&commit.hash))),
         None => LaterState::Unmatched,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_about_the_past_asks_for_nothing() {
+        assert!(reports_past("the question why it stops was answered"));
+        assert!(!reports_past("mockups were not created; the user was told"));
+        assert!(!reports_past("the user was informed that the next step is a plan"));
     }
 }

@@ -34,7 +34,11 @@ pub fn ledger_lines(digest: &Digest) -> Vec<String> {
         1 => lines.push("- 1 earlier commit".to_owned()),
         _ => lines.push(format!("- {shown} earlier commits")),
     }
-    lines.extend(ledger.commits[shown..].iter().map(commit_line));
+    lines.extend(
+        ledger.commits[shown..]
+            .iter()
+            .map(|commit| commit_line(commit, ledger.is_on_branch(commit))),
+    );
     if !ledger.pull_request.is_empty() {
         lines.push(format!("- Pull request: {}", ledger.pull_request));
     }
@@ -47,21 +51,30 @@ pub fn ledger_lines(digest: &Digest) -> Vec<String> {
         lines.push(format!("- Worktrees added: {}", paths.collect::<Vec<_>>().join(", ")));
     }
     lines.extend(changed_line(digest));
-    lines.extend(list_line("Also changed, by git", &ledger.others, digest));
+    lines.extend(list_line(
+        "Also changed and not committed, by git",
+        &ledger.others,
+        digest,
+    ));
     lines.extend(list_line("Untracked", &ledger.untracked, digest));
     lines
 }
 
-fn commit_line(commit: &LedgerCommit) -> String {
+/// Formats a commit, with its branch if that is not the one that is checked out.
+fn commit_line(commit: &LedgerCommit, is_here: bool) -> String {
     let subject = escape_markdown(&whole_sentences(&commit.subject, 120));
     let hash = match commit.hash.is_empty() {
         true => String::new(),
         false => format!("{} ", inline_code(&commit.hash)),
     };
+    let branch = match is_here {
+        true => String::new(),
+        false => format!(", on the branch {}", inline_code(&commit.branch)),
+    };
     match (commit.is_proven, commit.is_pushed) {
         (false, _) => format!("- Commit tried, its result not shown: {subject}"),
-        (true, true) => format!("- Commit {hash}(pushed): {subject}"),
-        (true, false) => format!("- Commit {hash}(not pushed in this session): {subject}"),
+        (true, true) => format!("- Commit {hash}(pushed{branch}): {subject}"),
+        (true, false) => format!("- Commit {hash}(not pushed in this session{branch}): {subject}"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Shell commands and what tools print: which command it is, whether it failed, and which lines say so.
 
 use crate::offline::build_matcher;
+use crate::offline::state::intent::CommandIntent;
 use crate::offline::state::parts::join_lines;
 use aho_corasick::AhoCorasick;
 use language::clean::strip_control_codes;
@@ -85,6 +86,37 @@ pub fn has_failure_marks(text: &str) -> bool {
         let may_be = line.starts_with(['F', '-', 'e', 'E', 'f', 'p', 'T', 'n', 'S', 'm']);
         may_be && STARTS.iter().any(|start| line.starts_with(start)) || line.starts_with("test result: FAILED")
     })
+}
+
+/// Returns whether a command only prints what is written elsewhere: files, commits, pages. Errors in that are not its own.
+pub fn prints_content(command: &str) -> bool {
+    let is_reader = |intent: &CommandIntent| {
+        let words = intent.program().iter().map(String::as_str).collect::<Vec<_>>();
+        match words.as_slice() {
+            ["git", verb] => matches!(*verb, "show" | "log" | "diff" | "blame" | "grep"),
+            ["gh", verb] => matches!(*verb, "api" | "pr" | "issue" | "run" | "search"),
+            [program, ..] => matches!(
+                *program,
+                "curl" | "wget" | "jq" | "grep" | "rg" | "find" | "sed" | "awk" | "zstdcat"
+            ),
+            [] => true,
+        }
+    };
+    CommandIntent::parse_all(command).iter().all(is_reader)
+}
+
+/// Returns whether an error says that something is not where it was looked for.
+pub fn says_not_found(error: &str) -> bool {
+    const CUES: [&str; 6] = [
+        "no such file or directory",
+        "cannot find module",
+        "cannot find the path",
+        "could not be found",
+        "not a git repository",
+        "does not exist",
+    ];
+    let low = error.to_lowercase();
+    CUES.iter().any(|cue| low.contains(cue))
 }
 
 /// Returns whether the last verdict in an output is that of tests that passed.
@@ -246,7 +278,11 @@ pub fn key_error_lines(text: &str) -> String {
     let lines = lines.collect::<Vec<_>>();
     let scores = lines
         .iter()
-        .map(|line| score_output_line(line).0.min(3))
+        .map(|line| match score_output_line(line).0.min(3) {
+            0 => 0,
+            // A compiler or linter names the place: what else has error words may be what tests print.
+            score => score + if names_place(line) { 2 } else { 0 },
+        })
         .collect::<Vec<_>>();
     let mut best = (0..lines.len()).collect::<Vec<_>>();
     best.sort_by_key(|at| (std::cmp::Reverse(scores[*at]), *at));
@@ -264,6 +300,22 @@ pub fn key_error_lines(text: &str) -> String {
     chosen.join(" / ")
 }
 
+/// Returns whether a line is a warning, and not a count of them.
+fn is_warning(line: &str) -> bool {
+    line.to_lowercase().starts_with("warn") || line.contains("WARNING:")
+}
+
+/// Returns whether a line is the error of a compiler at a place in a file: `a.c:12: error`, `a.ts(12,3): error`.
+fn names_place(line: &str) -> bool {
+    let path = line.split([':', '(']).next().unwrap_or_default();
+    let rest = line[path.len()..].strip_prefix([':', '(']).unwrap_or_default();
+    let is_path = path.contains('.') && !path.contains(char::is_whitespace);
+    // The line of a traceback names the exception, not an error of a compiler.
+    let mut words = rest.split(|sign: char| !sign.is_alphanumeric());
+    let is_error = words.any(|word| word.eq_ignore_ascii_case("error"));
+    is_path && is_error && rest.starts_with(|sign: char| sign.is_ascii_digit())
+}
+
 /// Returns the line of an output that says how the command ended; empty if there is none.
 pub fn key_output_line(text: &str, failed: bool) -> String {
     let lines = text
@@ -272,7 +324,8 @@ pub fn key_output_line(text: &str, failed: bool) -> String {
         .filter(|line| line.len() > 3 && !line.starts_with("Exit code"));
     let found = lines.rev().take(40).find(|line| match failed {
         true => score_output_line(line).0 > 0,
-        false => score_output_line(line).1,
+        // A warning with a number in it is no count of warnings.
+        false => score_output_line(line).1 && !is_warning(line),
     });
     found.map(|line| to_one_line(line, 160)).unwrap_or_default()
 }
@@ -337,6 +390,19 @@ mod tests {
         assert!(!ends_with_pass("ok  \tshop/a\t0.2s\n--- FAIL: TestB (0.1s)\nFAIL") && !ends_with_pass("done"));
         assert!(is_throwaway("python3 -c 'print(1)'") && is_throwaway("node -e x") && !is_throwaway("python3 a.py"));
         assert!(is_fixer("bun run lint:fix") && is_fixer("ruff check --fix .") && !is_fixer("bun run lint"));
+    }
+
+    #[test]
+    fn the_line_with_a_place_is_the_error_and_a_count_the_result() {
+        let text = "Item 1 failed\nItem 2 failed\nItem 3 failed\n 12 pass\n 0 fail\nsrc/a.ts(5,3): error TS18046: 'x' is unknown.\n";
+        assert!(key_error_lines(text).contains("TS18046"));
+        let text = "src/a.py:4: CartError\nFAILED test_a.py::test_total - CartError: failed";
+        assert!(
+            key_error_lines(text).starts_with("src/a.py:4: CartError / FAILED")
+                && !names_place("src/a.py:4: CartError")
+        );
+        let text = "0 errors, 0 warnings\nWARNING: there is a new version (v1.1.402)";
+        assert_eq!(key_output_line(text, false), "0 errors, 0 warnings");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::offline::names;
 use crate::offline::prose::whole_sentences;
 use crate::offline::shell::{has_failure_marks, is_read_only_command, normalize_command, tool_output};
 use crate::offline::state::background::{BackgroundWork, started_task};
+use crate::offline::state::branches::switches_branch;
 use crate::offline::state::intent::{CommandIntent, answers_by_status, is_shell_tool};
 use crate::offline::state::refusals::RefusedCall;
 use language::markdown::inline_code;
@@ -241,6 +242,9 @@ impl Digest {
     pub(super) fn judge_run(&mut self, command: usize, raw: &str, text: &str, is_error: bool, step: usize) {
         let is_answer = is_error && is_answer_by_status(raw, text);
         self.ledger.record_run(raw, text, is_error);
+        if !is_error && switches_branch(raw, text) {
+            self.refusals.lift_edits();
+        }
         if !is_error {
             let ran = self.commands[command].text.clone();
             self.refusals.lift_command(&ran);

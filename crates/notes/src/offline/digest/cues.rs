@@ -22,7 +22,79 @@ fn goes_along(text: &str) -> bool {
     let asks = ["what if", "what about", "how about"]
         .iter()
         .any(|words| start.contains(words));
-    agrees || asks && text.trim_end().ends_with(['?', '？'])
+    agrees || asks && text.trim_end().ends_with(['?', '？']) || is_open_question(text)
+}
+
+/// Returns whether a text asks what could be done or how things are, and does not call anything wrong.
+pub fn is_open_question(text: &str) -> bool {
+    const STARTS: [&str; 24] = [
+        "can",
+        "could",
+        "would",
+        "will",
+        "what",
+        "how",
+        "which",
+        "who",
+        "where",
+        "when",
+        "is",
+        "are",
+        "does",
+        "do",
+        "should",
+        "shall",
+        "any",
+        "wondering",
+        "isn't",
+        "aren't",
+        "doesn't",
+        "couldn't",
+        "wouldn't",
+        "or",
+    ];
+    const OBJECTIONS: [&str; 16] = [
+        "wrong",
+        "still",
+        "again",
+        "why",
+        "stop",
+        "no",
+        "didn't",
+        "instead",
+        "revert",
+        "undo",
+        "never",
+        "already",
+        "don't",
+        "shouldn't",
+        "asked",
+        "told",
+    ];
+    let low = text.trim().to_lowercase().replace('\u{2019}', "'");
+    let words = low
+        .split(|sign: char| !(sign.is_alphanumeric() || sign == '\''))
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>();
+    let starts = words.first().is_some_and(|first| STARTS.contains(first));
+    low.ends_with(['?', '？']) && starts && !words.iter().any(|word| OBJECTIONS.contains(word))
+}
+
+/// Words by which a text speaks of those who talk.
+const PERSONS: [&str; 18] = [
+    "i", "i'm", "i'd", "i've", "i'll", "me", "my", "you", "you're", "your", "we", "we're", "us", "our", "let's",
+    "lets", "please", "claude",
+];
+
+/// Words of a remark from which on a text without persons in it is taken for a finding of a review.
+const LEAST_FINDING: usize = 25;
+
+/// Returns whether a text reads like the finding of a review: it is long and speaks of the code only.
+fn is_finding(text: &str) -> bool {
+    let low = text.to_lowercase().replace('\u{2019}', "'");
+    let words = low.split(|sign: char| !(sign.is_alphanumeric() || sign == '\''));
+    let words = words.filter(|word| !word.is_empty()).collect::<Vec<_>>();
+    text.is_ascii() && words.len() >= LEAST_FINDING && !words.iter().any(|word| PERSONS.contains(word))
 }
 
 /// Returns whether a text objects to something: after an interruption, anything else is the next task or its continuation.
@@ -160,5 +232,5 @@ pub(super) fn is_own_remark(text: &str) -> bool {
     ];
     let first = text.split_whitespace().next().unwrap_or_default().to_lowercase();
     let is_long = text.chars().count() > 800;
-    !is_long && !TASKS.contains(&first.as_str()) && strip_output(text).len() == text.len()
+    !is_long && !is_finding(text) && !TASKS.contains(&first.as_str()) && strip_output(text).len() == text.len()
 }

@@ -127,6 +127,8 @@ pub struct DigestFailure {
     pub occurrences: usize,
     /// Step at which the same command succeeded.
     pub fixed_at: Option<usize>,
+    /// Whether what it was about is gone: its file was removed, or there is nothing left to commit.
+    pub is_moot: bool,
     /// Files that were changed in between.
     pub changed: Vec<usize>,
     /// A command that rewrites files and went through in between.

@@ -6,10 +6,10 @@ use crate::offline::names;
 use crate::offline::prose::whole_sentences;
 use crate::offline::shell::{
     counts_failed_tests, counts_no_failure, ends_with_pass, has_failure_marks, is_fixer, key_error_lines,
-    key_output_line,
+    key_output_line, prints_content, says_not_found,
 };
 use crate::offline::state::intent::{CommandIntent, repeats_program, runs_in_wrapper};
-use crate::offline::state::parts::hides_status;
+use crate::offline::state::parts::{hides_status, removed_paths};
 
 /// Changed files up to which all of them may have fixed a failure.
 const MOST_CAUSES: usize = 2;
@@ -37,7 +37,12 @@ impl Digest {
     /// Records a run. The status counts, unless the command hides it: then what it printed does.
     pub(super) fn record_run(&mut self, command: usize, raw: &str, text: &str, is_error: bool, step: usize) {
         let may_hide = hides_status(raw) || runs_in_wrapper(raw);
-        let has_marks = || has_failure_marks(text) && !counts_no_failure(text);
+        let marks_failure = || match prints_content(raw) {
+            // What it shows may be about errors; its own stands first.
+            true => has_failure_marks(text.trim_start().lines().next().unwrap_or_default()),
+            false => has_failure_marks(text),
+        };
+        let has_marks = || marks_failure() && !counts_no_failure(text);
         let says_failure = || may_hide && (has_marks() || counts_failed_tests(text));
         // Broken on purpose and put right in the same command: the last verdict counts.
         let is_proof = || repeats_program(raw) && ends_with_pass(text);
@@ -55,6 +60,7 @@ impl Digest {
             return;
         }
         self.follow_moves(command);
+        self.forget_moot_failures(raw);
         let open = self.failures.iter().enumerate();
         let intents = CommandIntent::parse_all(raw);
         let open =
@@ -84,6 +90,22 @@ impl Digest {
         });
         for at in open.map(|(at, _)| at).collect::<Vec<_>>() {
             self.failures[at].step = step;
+        }
+    }
+
+    /// Marks failures whose object is gone: their script was removed, or a commit that failed has nothing left to commit.
+    fn forget_moot_failures(&mut self, raw: &str) {
+        let removed = removed_paths(raw);
+        let is_clean = self.ledger.uncommitted(&self.root).next().is_none() && self.ledger.has_seen_git;
+        for failure in self.failures.iter_mut().filter(|failure| failure.fixed_at.is_none()) {
+            let Some(command) = failure.command else { continue };
+            let text = &self.commands[command].text;
+            let is_commit = || text.split("&&").any(|part| part.trim_start().starts_with("git commit"));
+            let runs_removed = removed.iter().any(|path| {
+                let mut words = text.split_whitespace().map(|word| word.trim_matches(['\'', '"', ';']));
+                words.any(|word| word == path)
+            });
+            failure.is_moot |= runs_removed || is_clean && is_commit();
         }
     }
 
@@ -127,7 +149,9 @@ impl Digest {
         let error = &self.failures[at].error;
         // Of many files, only those that the error names had to do with it.
         let is_named = |number: usize| error.contains(names::file_name(&self.files[number].path));
-        if changed.len() > MOST_CAUSES {
+        // What was not found lay elsewhere: a change of other files did not bring it.
+        let is_place = says_not_found(error);
+        if changed.len() > MOST_CAUSES || is_place {
             changed.retain(|(_, number)| is_named(*number));
         }
         let fixer = self.commands.iter().rposition(|command| {
@@ -157,6 +181,7 @@ impl Digest {
         if let Some(failure) = self.failures.iter_mut().rev().find(is_same) {
             failure.occurrences += 1;
             failure.step = step;
+            failure.is_moot = false;
             failure.error = error;
             return;
         }
@@ -167,6 +192,7 @@ impl Digest {
             step,
             occurrences: 1,
             fixed_at: None,
+            is_moot: false,
             changed: Vec::new(),
             fixer: None,
             cause: String::new(),

@@ -242,3 +242,118 @@ fn who_only_asks_has_not_corrected() {
     digest.push(&says("Yes. I misread the annotation in my earlier answer."));
     assert!(digest.prompts.iter().all(|prompt| !prompt.is_correction));
 }
+
+fn runs(digest: &mut Digest, command: &str, result: &str, is_error: bool) {
+    calls(digest, "Bash", json!({"command": command}), result, is_error);
+}
+
+#[test]
+fn a_failure_is_moot_when_its_object_is_gone() {
+    let mut digest = Digest::new("/w");
+    digest.push(&user("check the template"));
+    runs(
+        &mut digest,
+        "go run /tmp/check.go",
+        "no required module provides it",
+        true,
+    );
+    runs(&mut digest, "go run ./tool", "undefined: x", true);
+    let change = json!({"file_path": "/w/a.go", "old_string": "a", "new_string": "b"});
+    calls(&mut digest, "Edit", change, "ok", false);
+    runs(
+        &mut digest,
+        "git commit -am 'Fix it'",
+        "husky - pre-commit script failed",
+        true,
+    );
+    let open = |digest: &Digest| {
+        let failures = digest.failures.iter();
+        failures.filter(|failure| is_still_failing(digest, failure)).count()
+    };
+    assert_eq!(open(&digest), 3);
+    runs(&mut digest, "rm -rf /tmp/check.go tool2 && ls", "", false);
+    assert_eq!(open(&digest), 2);
+    runs(&mut digest, "git status --short", "", false);
+    assert_eq!(open(&digest), 1);
+}
+
+#[test]
+fn what_a_command_shows_is_no_failure_of_its_own() {
+    let mut digest = Digest::new("/w");
+    digest.push(&user("read the review"));
+    runs(
+        &mut digest,
+        "gh api repos/a/b/pulls/1/reviews 2>/dev/null | head -50",
+        "Two findings\nSyntaxError is thrown\n",
+        false,
+    );
+    runs(&mut digest, "git show HEAD:a.log | tail -3", "ok\nFAILED: 3\n", false);
+    assert!(digest.failures.is_empty());
+    runs(
+        &mut digest,
+        "git show nothing | tail -3",
+        "fatal: bad revision 'nothing'",
+        false,
+    );
+    runs(&mut digest, "make test | tail -3", "ok\nFAILED: 3\n", false);
+    assert_eq!(digest.failures.len(), 2);
+}
+
+#[test]
+fn what_was_not_found_is_not_cured_by_other_changes() {
+    let mut digest = Digest::new("/w");
+    digest.push(&user("compare them"));
+    runs(
+        &mut digest,
+        "node cmp.js",
+        "Error: Cannot find module '/w/cmp.js'",
+        true,
+    );
+    let change = json!({"file_path": "/w/a.js", "old_string": "a", "new_string": "b"});
+    calls(&mut digest, "Edit", change, "ok", false);
+    runs(&mut digest, "node cmp.js", "same", false);
+    assert!(digest.failures[0].fixed_at.is_some() && digest.failures[0].changed.is_empty());
+}
+
+#[test]
+fn a_question_or_a_finding_is_no_correction() {
+    let finding = "The extractLines and isTrivial helper functions also lack unit tests for the cases that matter most: comments, function declarations, returns, lines with trivial prefixes and languages other than Go.";
+    for (words, answer, expected) in [
+        (
+            "Can we not capture the exit and kill the daemon before that?",
+            "No, it has no hook.",
+            false,
+        ),
+        ("I don't want any padding, that is wrong.", "I remove it.", true),
+        ("Why is it still wrong? Don't round twice.", "I look at it.", true),
+        (finding, "Good catch, I add them.", false),
+    ] {
+        let mut digest = Digest::new("/w");
+        digest.push(&user("look at the login"));
+        digest.push(&says("It rounds twice."));
+        digest.push(&user(words));
+        digest.push(&says(answer));
+        assert_eq!(digest.prompts[1].is_correction, expected, "{words}");
+    }
+}
+
+#[test]
+fn what_only_looks_or_is_thrown_away_checks_nothing() {
+    let mut digest = Digest::new("/w");
+    for command in [
+        "ls -a; git check-ignore docs",
+        "node -e 'x'",
+        "sleep 90 && gh pr checks 7",
+        "gofmt -l . && golangci-lint run ./a",
+        "act -j test",
+    ] {
+        runs(&mut digest, command, "Exit code 2", true);
+        runs(&mut digest, command, "fine", false);
+    }
+    let checks = digest
+        .commands
+        .iter()
+        .filter(|command| crate::offline::lines::is_check(command));
+    let checks = checks.map(|command| command.text.as_str()).collect::<Vec<_>>();
+    assert_eq!(checks, ["gofmt -l . && golangci-lint run ./a", "act -j test"]);
+}

@@ -1,6 +1,7 @@
 //! What git printed about commits, and what their messages were.
 
 use super::parts::{drop_here_documents, join_lines, split_parts, split_words};
+use transcript::log::Time;
 
 /// A commit of the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,11 +72,59 @@ impl GitReport {
         }
     }
 
+    /// Returns the commits that `git log` listed, newest first, as commits on a branch.
+    pub fn listed_commits(&self, branch: &str) -> Vec<LedgerCommit> {
+        let commit = |(hash, subject): &(String, String)| LedgerCommit {
+            hash: hash.clone(),
+            subject: subject.clone(),
+            branch: branch.to_owned(),
+            is_pushed: false,
+            is_proven: true,
+        };
+        self.logged.iter().map(commit).collect()
+    }
+
     /// Returns the hash of the listed commit with a subject.
     pub fn find_logged(&self, subject: &str) -> Option<String> {
         let mut logged = self.logged.iter();
         let found = logged.find(|(_, listed)| !subject.is_empty() && listed.ends_with(subject));
         found.map(|(hash, _)| hash.clone())
+    }
+}
+
+/// A commit with its files, as `git show` prints it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ShownCommit {
+    pub hash: String,
+    pub subject: String,
+    /// The end of the second in which it was made.
+    pub time: Time,
+    pub paths: Vec<String>,
+}
+
+impl ShownCommit {
+    /// Parses an output; `None` if it is not that of one commit with its date.
+    pub fn parse(output: &str) -> Option<ShownCommit> {
+        let mut lines = output.trim_start().lines();
+        let hash = lines.next()?.strip_prefix("commit ")?.split_whitespace().next()?;
+        let date = lines.by_ref().find_map(|line| line.strip_prefix("Date:"))?;
+        let time = jiff::fmt::strtime::parse("%a %b %d %H:%M:%S %Y %z", date.trim()).ok()?;
+        let time = time.to_timestamp().ok()?.as_millisecond() + 999;
+        let subject = lines.by_ref().map(str::trim).find(|line| !line.is_empty())?;
+        let stat = |line: &str| {
+            let (path, count) = line.split_once(" | ")?;
+            let is_count = count
+                .trim_start()
+                .starts_with(|sign: char| sign.is_ascii_digit() || sign == 'B');
+            is_count.then(|| path.trim().trim_start_matches(".../").to_owned())
+        };
+        let changed = |line: &str| Some(line.strip_prefix("+++ b/")?.to_owned());
+        Some(ShownCommit {
+            hash: hash.to_owned(),
+            subject: subject.to_owned(),
+            time,
+            paths: lines.filter_map(|line| stat(line).or_else(|| changed(line))).collect(),
+        })
     }
 }
 
@@ -99,6 +148,17 @@ fn reported_commit(line: &str) -> Option<LedgerCommit> {
 fn listed_commit(line: &str) -> Option<(String, String)> {
     let (hash, subject) = line.trim().split_once(' ')?;
     is_hash(hash).then(|| (hash.to_owned(), subject.trim().to_owned()))
+}
+
+/// Returns whether a subject is the text of a message, and not empty or put together by the shell.
+pub fn is_literal(subject: &str) -> bool {
+    !subject.is_empty() && !subject.contains('$')
+}
+
+/// Returns whether a command, without here-documents, commits in a loop over a range of commits that it lists at the end.
+pub fn runs_in_loop(command: &str) -> bool {
+    let is_loop = |part: &&str| part.starts_with("for ") || part.starts_with("while ");
+    split_parts(command).iter().any(is_loop) && command.contains("..")
 }
 
 /// Returns the subjects of the commits that a command makes, in their order: from `-m`, or from the here-document or

@@ -2,11 +2,13 @@
 //!
 //! All of it from shell calls and what they printed. What a person does in another terminal is not seen.
 
-use super::commits::{GitReport, LedgerCommit, commit_subjects};
+use super::branches::{BranchTree, pushed_branches};
+use super::commits::{GitReport, LedgerCommit, ShownCommit, commit_subjects, is_literal, runs_in_loop};
 use super::parts::{drop_here_documents, hides_status, join_lines, split_parts, split_words};
 use super::working_tree::{WorkingTree, diff_paths, shows_all};
 use crate::offline::shell::has_failure_marks;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use transcript::log::Time;
 
 /// Changes that a command of git threw away.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +43,10 @@ pub struct RepositoryLedger {
     new_files: HashSet<String>,
     /// Pathspecs added since the last commit; empty text for all.
     staged: Vec<String>,
+    branches: BranchTree,
+    /// The time of the message that is read, and of the last change of every file.
+    time: Option<Time>,
+    change_times: HashMap<String, Time>,
 }
 
 /// What is known of one run of a command with git in it.
@@ -57,13 +63,23 @@ struct GitRun<'r> {
     /// Number of `git commit` parts, and of those taken.
     commits: usize,
     taken: usize,
+    /// Whether the commits are made in a loop, so that their number is not known.
+    is_loop: bool,
 }
 
 impl RepositoryLedger {
+    /// Takes the time of the message that is read next.
+    pub fn set_time(&mut self, time: Option<Time>) {
+        self.time = time.or(self.time);
+    }
+
     /// Notes that a file was changed.
     pub fn record_edit(&mut self, path: &str, is_new: bool) {
         self.changed.retain(|known| known != path);
         self.changed.push(path.to_owned());
+        if let Some(time) = self.time {
+            self.change_times.insert(path.to_owned(), time);
+        }
         if is_new {
             self.new_files.insert(path.to_owned());
         }
@@ -120,6 +136,7 @@ impl RepositoryLedger {
             subjects: commit_subjects(command).into_iter(),
             commits: parts.iter().filter(|part| is_commit(part)).count(),
             taken: 0,
+            is_loop: runs_in_loop(&bare),
         };
         let mut folder = String::new();
         for (at, part) in parts.iter().enumerate() {
@@ -139,6 +156,7 @@ impl RepositoryLedger {
                 {
                     self.name_branch(output.trim());
                 }
+                ["git", "show", ..] if !has_failed && parts.len() == 1 => self.read_shown_commit(output),
                 ["git", "add" | "stage", paths @ ..] if !has_failed || !run.report.commits.is_empty() => {
                     self.stage(paths);
                 }
@@ -147,12 +165,26 @@ impl RepositoryLedger {
                 _ => {}
             }
         }
+        let unknown = self.commits.iter_mut().filter(|commit| commit.hash.is_empty());
+        for commit in unknown {
+            commit.hash = run.report.find_logged(&commit.subject).unwrap_or_default();
+            // A rebase wrote it to the branch that is checked out.
+            if !commit.hash.is_empty() && output.contains("Successfully rebased") {
+                commit.branch.clone_from(&self.branch);
+            }
+        }
+    }
+
+    /// Returns whether the branch that is checked out has a commit, as far as the session says.
+    pub fn is_on_branch(&self, commit: &LedgerCommit) -> bool {
+        self.branches.holds(&self.branch, &commit.branch)
     }
 
     fn name_branch(&mut self, name: &str) {
         let is_name = !name.is_empty() && name != "HEAD" && !name.contains(char::is_whitespace);
         if is_name && name.len() < 200 {
             name.clone_into(&mut self.branch);
+            self.branches.see(name);
         }
     }
 
@@ -238,6 +270,33 @@ impl RepositoryLedger {
             .retain(|path| new_files.contains(path) || is_listed(path) || is_staged(path));
     }
 
+    /// Takes a commit that git showed. What it lists was committed, if it is from after the last change: who made it is not known.
+    fn read_shown_commit(&mut self, output: &str) {
+        let Some(shown) = ShownCommit::parse(output) else {
+            return;
+        };
+        let times = &self.change_times;
+        let is_in = |path: &String| {
+            let is_later = times.get(path).is_some_and(|time| shown.time >= *time);
+            is_later && shown.paths.iter().any(|listed| covers_path(listed, path))
+        };
+        if !self.changed.iter().any(is_in) {
+            return;
+        }
+        self.changed.retain(|path| !is_in(path));
+        self.has_seen_git = true;
+        let is_known = |commit: &LedgerCommit| !commit.hash.is_empty() && shown.hash.starts_with(&commit.hash);
+        if !self.commits.iter().any(is_known) {
+            self.commits.push(LedgerCommit {
+                hash: shown.hash.chars().take(8).collect(),
+                subject: shown.subject,
+                branch: self.branch.clone(),
+                is_pushed: false,
+                is_proven: true,
+            });
+        }
+    }
+
     fn stage(&mut self, paths: &[&str]) {
         for path in paths {
             match *path {
@@ -269,24 +328,53 @@ impl RepositoryLedger {
                 // A quiet push prints nothing but errors.
                 let is_quiet = options.iter().any(|option| matches!(*option, "-q" | "--quiet"));
                 let is_silent = is_quiet && run.shows_errors && !has_failure_marks(output);
-                let is_shown = output.contains("->") || output.contains("up-to-date") || !run.hides_status || is_silent;
+                // What the server prints after it took a new branch.
+                let is_offered = output.contains("remote: Create a pull request for");
+                let is_shown = is_offered
+                    || output.contains("->")
+                    || output.contains("up-to-date")
+                    || !run.hides_status
+                    || is_silent;
                 if is_shown && !is_rejected {
-                    self.commits.iter_mut().for_each(|commit| commit.is_pushed = true);
+                    self.record_push(options, output);
                 }
             }
-            [verb @ ("checkout" | "switch"), "-q" | "--quiet", rest @ ..] => {
-                let loud = std::iter::once(*verb).chain(rest.iter().copied());
-                self.record_git(&loud.collect::<Vec<_>>(), run);
+            ["checkout" | "switch", "-q" | "--quiet", name] if self.branches.knows(name) => self.name_branch(name),
+            ["checkout" | "switch", "-q" | "--quiet", rest @ ..] if rest.len() > 1 => {
+                let words = [&["checkout"], rest].concat();
+                self.record_git(&words, run);
             }
-            ["checkout", "-b" | "-B", name, ..] | ["switch", "-c" | "-C", name, ..] => self.name_branch(name),
+            [
+                "checkout" | "switch",
+                option @ ("-b" | "-B" | "-c" | "-C"),
+                name,
+                start @ ..,
+            ] => {
+                self.start_branch(name, start, matches!(*option, "-B" | "-C"));
+            }
+            ["branch", "-D", names @ ..] => names.iter().for_each(|name| self.drop_branch(name)),
+            ["branch", "-m" | "-M", name] => self.rename_branch(name),
+            ["merge", name] if !output.contains("CONFLICT") => {
+                let branch = self.branch.clone();
+                self.branches.add_base(&branch, name);
+            }
             ["checkout", "--", paths @ ..] => self.drop_changes("git checkout --", paths),
             ["restore", paths @ ..] => self.drop_changes("git restore", paths),
             ["checkout" | "switch", name] if output.contains("Switched to") => self.name_branch(name),
             // A rebase writes commits anew: their hashes are no longer known, and fixups are gone into others.
-            ["rebase", ..] if output.contains("Successfully rebased") => self.forget_hashes(),
+            ["rebase", ..] if output.contains("Successfully rebased") => {
+                self.forget_hashes();
+                let updated = output.split_once("updated refs/heads/").map_or("", |(_, name)| name);
+                let name = updated.split_whitespace().next().unwrap_or_default();
+                self.name_branch(name.trim_end_matches('.'));
+            }
             ["reset", "--hard", ..] => {
                 let lost = std::mem::take(&mut self.changed);
                 self.record_discard("git reset --hard", lost);
+                if let ["reset", "--hard", name] = skip_git_options(arguments) {
+                    let branch = self.branch.clone();
+                    self.branches.add_base(&branch, name);
+                }
                 self.staged.clear();
                 self.others.clear();
             }
@@ -306,6 +394,53 @@ impl RepositoryLedger {
             ["worktree", "remove", paths @ ..] => self.worktrees.retain(|known| !paths.contains(&known.as_str())),
             _ => {}
         }
+    }
+
+    /// Takes a push that went through: it sends the commits of its branches.
+    fn record_push(&mut self, options: &[&str], output: &str) {
+        let is_all = options.iter().any(|option| matches!(*option, "--all" | "--mirror"));
+        let mut names = pushed_branches(options, output);
+        if names.is_empty() {
+            names.push("HEAD".to_owned());
+        }
+        for name in &mut names {
+            if name == "HEAD" {
+                name.clone_from(&self.branch);
+            }
+        }
+        for commit in &mut self.commits {
+            commit.is_pushed |= is_all || names.iter().any(|name| self.branches.holds(name, &commit.branch));
+        }
+    }
+
+    /// Takes a new branch. Without a start it begins at the one that is checked out.
+    fn start_branch(&mut self, name: &str, start: &[&str], is_reset: bool) {
+        if is_reset {
+            self.drop_branch(name);
+            self.branches.restart(name);
+        }
+        let base = start.iter().find(|word| !word.starts_with('-'));
+        let base = base.map_or(self.branch.clone(), |base| (*base).to_owned());
+        self.branches.add_base(name, &base);
+        self.name_branch(name);
+    }
+
+    /// Forgets the commits of a branch that was thrown away, unless they were pushed or another branch has them.
+    fn drop_branch(&mut self, name: &str) {
+        if !self.branches.is_held(name) {
+            self.commits.retain(|commit| commit.branch != name || commit.is_pushed);
+        }
+    }
+
+    fn rename_branch(&mut self, name: &str) {
+        let old = std::mem::take(&mut self.branch);
+        self.branches.add_base(name, &old);
+        self.name_branch(name);
+        let own = self
+            .commits
+            .iter_mut()
+            .filter(|commit| commit.branch == old && !old.is_empty());
+        own.for_each(|commit| name.clone_into(&mut commit.branch));
     }
 
     /// Takes a command about stashes. What git reports counts, also if another part of the command failed.
@@ -375,10 +510,19 @@ impl RepositoryLedger {
             return;
         }
         let is_amend = options.contains(&"--amend");
-        let subject = run.subjects.next().unwrap_or_default();
+        let mut subject = run.subjects.next().unwrap_or_default();
+        if is_amend && !is_literal(&subject) {
+            // It keeps its message.
+            subject = self
+                .commits
+                .last()
+                .map(|commit| commit.subject.clone())
+                .unwrap_or_default();
+        }
         let reported = run.report.take(run.taken, run.commits);
         run.taken += 1;
         let mut commits = reported;
+        let mut is_unnamed = false;
         if commits.is_empty() {
             if run.has_failed || run.report.is_refused || !run.report.commits.is_empty() {
                 return;
@@ -388,16 +532,21 @@ impl RepositoryLedger {
                 .any(|option| matches!(*option, "-q" | "--quiet" | "-qm" | "-qam"));
             let is_proven = !run.hides_status || is_quiet || run.report.counts_files || run.report.ends_well;
             let logged = run.report.find_logged(&subject);
-            commits.push(LedgerCommit {
-                is_proven: is_proven || logged.is_some(),
-                hash: logged.unwrap_or_default(),
-                subject,
-                branch: self.branch.clone(),
-                is_pushed: false,
-            });
+            if logged.is_some() || is_literal(&subject) {
+                commits.push(LedgerCommit {
+                    is_proven: is_proven || logged.is_some(),
+                    hash: logged.unwrap_or_default(),
+                    subject,
+                    branch: self.branch.clone(),
+                    is_pushed: false,
+                });
+            } else {
+                commits = self.unnamed_commits(run);
+                is_unnamed = !is_proven;
+            }
         }
         self.has_seen_git = true;
-        let is_proven = commits.iter().all(|commit| commit.is_proven);
+        let is_proven = !is_unnamed && commits.iter().all(|commit| commit.is_proven);
         for commit in commits {
             // Committed without a branch: a detached head.
             if !commit.branch.starts_with("detached") {
@@ -418,6 +567,18 @@ impl RepositoryLedger {
         // Nothing was seen to be added: it was staged before, or by a script.
         let is_unknown = staged.is_empty() && !is_all;
         self.forget_changes(|path| is_all || is_unknown || staged.iter().any(|spec| covers_path(spec, path)));
+    }
+
+    /// Returns the commits whose command does not say their subject, from the list that the same command printed last; none if it
+    /// did not.
+    fn unnamed_commits(&self, run: &GitRun<'_>) -> Vec<LedgerCommit> {
+        let is_known = |hash: &str| self.commits.iter().any(|commit| commit.hash == hash);
+        let listed = run.report.listed_commits(&self.branch);
+        let listed = listed.into_iter().filter(|commit| !is_known(&commit.hash));
+        match run.is_loop {
+            true => listed.collect::<Vec<_>>().into_iter().rev().collect(),
+            false => listed.skip(run.commits - run.taken).take(1).collect(),
+        }
     }
 
     fn drop_changes(&mut self, command: &str, paths: &[&str]) {
@@ -469,6 +630,12 @@ fn moved_path(path: &str, old: &str, new: &str) -> Option<String> {
 
 /// Returns the words from `git` or `gh` on, if one other program runs it (`sudo git`, `rtk git`).
 fn without_wrapper<'w>(words: &'w [&'w str]) -> &'w [&'w str] {
+    let is_setting = |word: &str| {
+        let name = word.split_once('=').map_or("", |(name, _)| name);
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    };
+    let settings = words.iter().take_while(|word| is_setting(word)).count();
+    let words = &words[settings..];
     match words {
         ["echo" | "printf" | "grep" | "rg" | "which" | "man", ..] => words,
         [_, "git" | "gh", ..] => &words[1..],

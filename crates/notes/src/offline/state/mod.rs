@@ -5,6 +5,7 @@
 //! user forbade. The digest feeds them; what is rendered is only how things stand at the end.
 
 pub mod background;
+pub mod branches;
 pub mod commits;
 pub mod intent;
 pub mod ledger;

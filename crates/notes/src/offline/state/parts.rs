@@ -76,6 +76,23 @@ pub fn hides_status(command: &str) -> bool {
     .any(|filter| command.contains(filter))
 }
 
+/// Returns the paths that a command removes.
+pub fn removed_paths(command: &str) -> Vec<String> {
+    if !command.contains("rm ") {
+        return Vec::new();
+    }
+    let joined = join_lines(command);
+    let bare = drop_here_documents(&joined);
+    let mut paths = Vec::new();
+    for part in split_parts(&bare) {
+        let mut words = split_words(part).into_iter();
+        if words.next().is_some_and(|word| word == "rm") {
+            paths.extend(words.filter(|word| !word.starts_with('-') && word.len() > 1));
+        }
+    }
+    paths
+}
+
 /// Drops the bodies of here-documents, and of here-strings of PowerShell.
 pub fn drop_here_documents(command: &str) -> Cow<'_, str> {
     let without = drop_here_strings(command);

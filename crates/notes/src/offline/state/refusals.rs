@@ -65,6 +65,11 @@ impl RefusalList {
         }
     }
 
+    /// Notes that another branch was checked out: a refused change was one to the files as they were before.
+    pub fn lift_edits(&mut self) {
+        self.lift(|call| matches!(call, RefusedCall::Edit { .. }));
+    }
+
     /// Notes that a command went through. It lifts the refusal of a command with the same intent whose options it has all.
     pub fn lift_command(&mut self, text: &str) {
         let words = split_words(text);
@@ -90,6 +95,19 @@ impl RefusalList {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_change_is_over_with_its_branch() {
+        let mut list = RefusalList::default();
+        list.add(RefusedCall::Command {
+            text: "make clean".to_owned(),
+        });
+        list.add(RefusedCall::Edit {
+            path: "/w/a.rs".to_owned(),
+        });
+        list.lift_edits();
+        assert_eq!(list.standing().count(), 1);
+    }
 
     #[test]
     fn a_refusal_stands_until_the_same_is_allowed() {

@@ -1,4 +1,4 @@
-//! Tests of the ledger.
+//! Tests of what a session says about its repository.
 
 use super::*;
 
@@ -153,4 +153,98 @@ fn a_moved_file_is_uncommitted_under_its_new_path() {
     check(&ledger, &["/w/src/cart.rs", "/w/src/b.rs", "/w/docs/README.md"]);
     ledger.record_run("git status --short", "?? src/d.rs", false);
     assert_eq!(ledger.uncommitted("D:\\w").collect::<Vec<_>>(), ["D:\\w\\src\\d.rs"]);
+}
+
+#[test]
+fn a_push_sends_the_commits_of_its_branch() {
+    let mut ledger = ledger();
+    ledger.record_run("git checkout -q -b fix/a", "", false);
+    ledger.record_run("git commit -am 'One'", "[fix/a 1a2b3c4] One", false);
+    ledger.record_run("git checkout -b fix/b main", "Switched to a new branch 'fix/b'", false);
+    ledger.record_run("git commit -am 'Two'", "[fix/b 2b3c4d5] Two", false);
+    ledger.record_run("git push -u origin fix/b", " * [new branch]  fix/b -> fix/b", false);
+    let pushed = |ledger: &RepositoryLedger| {
+        let states = ledger.commits.iter().map(|commit| commit.is_pushed);
+        states.collect::<Vec<_>>()
+    };
+    assert_eq!(pushed(&ledger), [false, true]);
+    assert!(!ledger.is_on_branch(&ledger.commits[0]) && ledger.is_on_branch(&ledger.commits[1]));
+    ledger.record_run("git merge fix/a", "", false);
+    ledger.record_run("git push -q 2>/dev/null | tail -3", "", false);
+    assert_eq!(pushed(&ledger), [false, true]);
+    let output = "remote: Create a pull request for 'fix/b' on GitHub by visiting:";
+    ledger.record_run("git push -q 2>&1 | tail -3", output, false);
+    assert_eq!(pushed(&ledger), [true, true]);
+}
+
+#[test]
+fn commits_of_a_branch_that_was_thrown_away_are_gone() {
+    let mut ledger = ledger();
+    ledger.record_run("git switch -c try", "", false);
+    ledger.record_run("git commit -am 'WIP'", "[try 1a2b3c4] WIP", false);
+    ledger.record_run("git switch main", "Switched to branch 'main'", false);
+    ledger.record_run("git branch -D try", "Deleted branch try (was 1a2b3c4).", false);
+    assert!(ledger.commits.is_empty());
+}
+
+#[test]
+fn a_subject_that_the_shell_makes_is_read_from_the_list() {
+    let mut ledger = ledger();
+    ledger.record_run("git commit -qam \"WIP $name\"", "", false);
+    ledger.record_run("git commit -q -F /tmp/message", "", false);
+    assert!(ledger.commits.is_empty());
+    check(&ledger, &[]);
+    let command = "for c in $(git rev-list main..try); do\n git cherry-pick -n $c\n git commit -q -F /tmp/$c\ndone\ngit log --format='%h %s' main..new | cat";
+    ledger.record_run(command, "2b3c4d5 feat: two\n1a2b3c4 feat: one\n", false);
+    let listed = ledger.commits.iter();
+    let listed = listed.map(|commit| (commit.hash.as_str(), commit.subject.as_str()));
+    assert_eq!(
+        listed.collect::<Vec<_>>(),
+        [("1a2b3c4", "feat: one"), ("2b3c4d5", "feat: two")]
+    );
+    ledger.record_run("git commit -q --amend --no-edit", "", false);
+    ledger.record_run("git log --oneline -1", "3c4d5e6 feat: two", false);
+    let last = ledger
+        .commits
+        .last()
+        .map(|commit| (commit.hash.as_str(), commit.subject.as_str()));
+    assert_eq!(last, Some(("3c4d5e6", "feat: two")));
+    let command = "git rebase -i --autosquash main 2>&1 | tail -3; git log --format='%h %s' main..HEAD";
+    let output = "Successfully rebased and updated refs/heads/new.\n5e6f7a8 feat: two\n4d5e6f7 feat: one";
+    ledger.record_run(command, output, false);
+    let hashes = ledger
+        .commits
+        .iter()
+        .map(|commit| (commit.hash.as_str(), commit.branch.as_str()));
+    assert_eq!(hashes.collect::<Vec<_>>(), [("4d5e6f7", "new"), ("5e6f7a8", "new")]);
+}
+
+#[test]
+fn a_shown_commit_covers_what_was_changed_before_it() {
+    let show = "commit 1a2b3c4d5e6f\nAuthor: A <a@b.c>\nDate:   Thu Feb 19 09:13:47 2026 +0100\n\n    Round totals\n\n src/a.rs | 21 +++--\n src/b.rs |  2 +-\n";
+    let made = 1_771_488_827_000;
+    let mut ledger = RepositoryLedger::default();
+    ledger.set_time(Some(made - 60_000));
+    ledger.record_edit("/w/src/a.rs", false);
+    ledger.set_time(Some(made + 60_000));
+    ledger.record_edit("/w/src/b.rs", false);
+    ledger.record_run("git show --stat HEAD", show, false);
+    check(&ledger, &["/w/src/b.rs"]);
+    assert_eq!(
+        (ledger.commits[0].hash.as_str(), ledger.commits[0].subject.as_str()),
+        ("1a2b3c4d", "Round totals")
+    );
+}
+
+#[test]
+fn quiet_switches_and_rebases_name_the_branch() {
+    let mut ledger = ledger();
+    ledger.record_run("git status -sb", "## main", false);
+    ledger.record_run("git checkout -q -B try HEAD~3", "", false);
+    ledger.record_run("git checkout -q main", "", false);
+    ledger.record_run("git checkout -q src", "", false);
+    assert_eq!(ledger.branch, "main");
+    let output = "Successfully rebased and updated refs/heads/fix/a.\n";
+    ledger.record_run("GIT_EDITOR=true git rebase -i main | tail -3", output, false);
+    assert_eq!(ledger.branch, "fix/a");
 }
