@@ -173,7 +173,7 @@ pub struct ReadingArgs {
     )]
     pub cache_dir: Option<PathBuf>,
     /// Prefix of a bucket, such as `s3://team-cache/backcast`, where machines share what they made of logs in object stores: a log
-    /// that one of them has parsed is parsed by no other. Used beside the cache of this machine.
+    /// that one of them has parsed is parsed by no other. Used together with the cache of this machine.
     #[arg(
         long,
         env = "BACKCAST_SHARED_CACHE",

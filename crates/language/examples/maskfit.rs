@@ -42,10 +42,9 @@ struct Author {
 }
 
 /// One word to learn from.
-struct Example {
-    signs: Vec<u16>,
+struct Example<'a> {
+    signs: &'a [u16],
     is_secret: bool,
-    weight: f64,
 }
 
 fn main() {
@@ -132,7 +131,7 @@ fn new_case(text: &str, value: Option<String>) -> ListCase {
 }
 
 /// Returns the words of cases. Words of a value that has several are left out.
-fn examples<'a>(cases: impl Iterator<Item = &'a ListCase>) -> Vec<Example> {
+fn examples<'a>(cases: impl Iterator<Item = &'a ListCase>) -> Vec<Example<'a>> {
     let mut all = Vec::new();
     for case in cases {
         let places = case
@@ -149,9 +148,8 @@ fn examples<'a>(cases: impl Iterator<Item = &'a ListCase>) -> Vec<Example> {
                 continue;
             }
             all.push(Example {
-                signs: candidate.signs.clone(),
+                signs: &candidate.signs,
                 is_secret: hit.is_some(),
-                weight: 1.0,
             });
         }
     }
@@ -162,7 +160,7 @@ fn examples<'a>(cases: impl Iterator<Item = &'a ListCase>) -> Vec<Example> {
 fn fit(examples: &[Example]) -> Vec<f64> {
     let count = examples
         .iter()
-        .flat_map(|example| &example.signs)
+        .flat_map(|example| example.signs)
         .max()
         .map_or(0, |most| usize::from(*most) + 1);
     let mut weights = vec![0.0; count];
@@ -172,8 +170,8 @@ fn fit(examples: &[Example]) -> Vec<f64> {
         for example in examples {
             let sum: f64 = example.signs.iter().map(|sign| weights[usize::from(*sign)]).sum();
             let error = 1.0 / (1.0 + (-sum).exp()) - f64::from(u8::from(example.is_secret));
-            for sign in &example.signs {
-                gradient[usize::from(*sign)] += error * example.weight;
+            for sign in example.signs {
+                gradient[usize::from(*sign)] += error;
             }
         }
         for ((weight, square), slope) in weights.iter_mut().zip(&mut squares).zip(&gradient) {

@@ -3,6 +3,7 @@
 use super::super::names::{NameKind, SecretName};
 use super::super::shape::{Shape, shape};
 use super::super::{Secret, push};
+use super::phrases::quoted_at;
 use std::ops::Range;
 
 /// Adds the value that a program declares for a name.
@@ -52,11 +53,10 @@ fn find_in_block(text: &str, end: usize) -> Option<Range<usize>> {
 
 /// Returns the text in quotes at a place, blanks skipped.
 fn literal_at(text: &str, at: usize) -> Option<Range<usize>> {
+    /// Longer texts have no shape.
+    const LONGEST: usize = 2_001;
     let rest = text[at..].trim_start_matches(' ');
-    let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-    let start = text.len() - rest.len() + 1;
-    let length = rest[1..].find([quote, '\n'])?;
-    rest[1 + length..].starts_with(quote).then_some(start..start + length)
+    quoted_at(text, text.len() - rest.len(), LONGEST)
 }
 
 /// Adds the value that the rest of a name holds, as those of branches do: `set-db-password-to-X`.

@@ -341,22 +341,20 @@ fn quoted_arguments(text: &str, from: usize) -> (Vec<std::ops::Range<usize>>, bo
     const LONGEST: usize = 120;
     let mut values = Vec::new();
     let mut at = from;
-    while values.len() < 3 {
-        let Some(quote) = text[at..].chars().next().filter(|c| matches!(c, '"' | '\'')) else {
-            break;
-        };
-        let near = &text[at + 1..text.floor_char_boundary((at + 1 + LONGEST).min(text.len()))];
-        let Some(length) = near.find([quote, '\n']) else {
-            break;
-        };
-        let end = at + 1 + length;
-        if !text[end..].starts_with(quote) {
-            break;
-        }
-        values.push(at + 1..end);
-        at = end + 1;
+    while let Some(value) = quoted_at(text, at, LONGEST).filter(|_| values.len() < 3) {
+        at = value.end + 1;
+        values.push(value);
         let rest = text[at..].trim_start_matches([',', ' ']);
         at = text.len() - rest.len();
     }
     (values, text[at..].starts_with(')'))
+}
+
+/// Returns the text in quotes that begins at a place, without its quotes; `None` if its line or `longest` bytes end before it.
+pub(super) fn quoted_at(text: &str, at: usize, longest: usize) -> Option<std::ops::Range<usize>> {
+    let quote = text[at..].chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let start = at + 1;
+    let near = &text[start..text.floor_char_boundary((start + longest).min(text.len()))];
+    let end = start + near.find([quote, '\n'])?;
+    text[end..].starts_with(quote).then_some(start..end)
 }
