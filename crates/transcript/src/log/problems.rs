@@ -46,7 +46,7 @@ impl LineProblems {
         self.counts[kind as usize].saturating_sub(KEPT_PER_KIND as u64)
     }
 
-    /// Iterates over the problems that were kept, each with the number of those that it stands for beside itself: the last one
+    /// Iterates over the problems that were kept, each with the number of those that it stands for besides itself: the last one
     /// of a kind for all that were left out.
     pub fn with_left_out(&self) -> impl Iterator<Item = (&LineProblem, u64)> {
         let mut seen = [0; LineProblemKind::ALL.len()];
